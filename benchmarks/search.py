@@ -1,9 +1,11 @@
-"""Searching an index beside bare faiss on the same data; opening, adding, and both rankings.
+"""Searching an index beside bare faiss on the same data; filters, opening, adding, both rankings, servers.
 
-python benchmarks/search.py [--images 100000] [--dim 512] [--rounds 5]     table, and a JSON file
+python benchmarks/search.py [--images 100000] [--dim 512] [--rounds 5] [--servers pgvector milvus]
+prints a table and writes a JSON file; with --servers it starts PostgreSQL or Milvus for itself.
 """
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,12 +22,16 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
-from surefind.engines.base import Space
+from surefind.engines import Where, create_engine, open_engine
+from surefind.engines.base import Engine, Rows, Space
 from surefind.engines.embedded.ann import LINKS, LOOK, LOOK_BUILDING
 
 K, QUERIES, PACKETS, ONES = 10, 1000, 320, 100
 WAYS = {"16 at a time": PACKETS, "one by one": ONES}  # others ask all at once
+BATCHES = (1, 16, 256)
+FILTERS = ("label=class 7", "label!=class 7", "price<5", "price>=500", "year in 1990,1991", "year=2000 & price<100")
 RESULTS = Path(__file__).parent / "results"
+SERVED = 5_000  # rows on a server
 
 
 def build(folder: Path, gallery: sf.Gaussians, kind: str, *, ranking: str = "expected") -> sf.Index:
@@ -38,6 +44,117 @@ def build(folder: Path, gallery: sf.Gaussians, kind: str, *, ranking: str = "exp
     index.compact()
     index.close()
     return sf.Index.open(folder)
+
+
+def filled(
+    folder: Path | str, gallery: sf.Gaussians, kind: str, engine: Engine | None = None, *, first: int = 0
+) -> Engine:
+    """An engine ranked by means; its rows, or `gallery` as more of them, have labels, prices and years."""
+    engine = engine or create_engine(str(folder), Space("gaussian", gallery.dim, "mean"), {}, kind=kind)
+    for start in range(0, len(gallery), 50_000):
+        some, draw = gallery[start : start + 50_000], np.random.default_rng(first + start)
+        prices, years = (
+            draw.uniform(0, 1000, len(some)).round(2).tolist(),
+            draw.integers(1990, 2025, len(some)).tolist(),
+        )
+        names = [f"class {number}" for number in draw.integers(0, 2000, len(some))]
+        metadata = tuple(
+            {"label": name, "price": price, "year": year}
+            for name, price, year in zip(names, prices, years, strict=True)
+        )
+        ids = tuple(f"row {first + start + row}" for row in range(len(some)))
+        engine.add(Rows(ids, some, ("",) * len(ids), metadata))
+    return engine
+
+
+def engine_beside_faiss(engine: Engine, bare: Any, asking: NDArray[np.float32], rounds: int) -> dict[str, float]:
+    """CPU seconds of `engine.search` to those of bare faiss, for each size of a batch."""
+    found = {}
+    for size in BATCHES:
+        parts = [np.ascontiguousarray(asking[start : start + size]) for start in range(0, min(256, len(asking)), size)]
+        parts = parts[:16]
+        run: dict[str, Callable[[], object]] = {
+            "faiss": lambda parts=parts: [bare.search(part, K) for part in parts],
+            "engine": lambda parts=parts: [engine.search(part, K) for part in parts],
+        }
+        taken = interleaved(run, rounds=rounds, warmup=1, clock=time.process_time)
+        found[f"batches of {size}"] = taken["engine"] / taken["faiss"]
+    return found
+
+
+def filters(folder: Path, query: NDArray[np.float32], rounds: int) -> dict[str, dict[str, float]]:
+    """CPU milliseconds of each filter: the first time, in a later version of the index, and of a search with it."""
+    engine, found = open_engine(str(folder)), {}
+    flat = interleaved({"": lambda: engine.search(query, K)}, rounds=rounds, warmup=1, clock=time.process_time)[""]
+    for written in FILTERS:
+        where = Where.parse(written.split(" & "))
+        first = cpu(lambda where=where: engine.count(where))
+        again = open_engine(str(folder))
+        fresh = cpu(lambda again=again, where=where: again.count(where))
+        again.close()
+        run = {"": lambda where=where: engine.search(query, K, where)}
+        searching = interleaved(run, rounds=rounds, warmup=1, clock=time.process_time)[""]
+        found[written] = {
+            "share of the rows": engine.count(where) / engine.count(),
+            "first, ms": 1000 * first,
+            "with the index of its field, ms": 1000 * fresh,
+            "one query, ms": 1000 * searching,
+            "times as fast as without": flat / searching,
+        }
+    engine.close()
+    return found
+
+
+def postgres_beside_driver(gallery: sf.Gaussians, query: NDArray[np.float32], rounds: int) -> float:
+    """Searches/s of the engine to those of psycopg with the same rows, one query at a time."""
+    import psycopg
+    from postgres import postgres_server
+
+    from surefind.engines.pgvector.connection import parse
+
+    with postgres_server() as server:
+        url = server.url(table="bench")
+        engine = filled(url, gallery, "flat")
+        statement = (
+            "SELECT key, vector, var, vector <-> %s::vector FROM bench ORDER BY 4 LIMIT %s"  # what a search returns
+        )
+        asked = ["[" + ",".join(map(str, row.tolist())) + "]" for row in query]
+        parameters = {name: value for name, value in parse(url).parameters.items() if name != "client_encoding"}
+        with psycopg.connect(**parameters, autocommit=True) as driver:
+            run: dict[str, Callable[[], object]] = {
+                "driver": lambda: [driver.execute(statement, (text, K)).fetchall() for text in asked],
+                "engine": lambda: [engine.search(row[None], K) for row in query],
+            }
+            taken = interleaved(run, rounds=rounds, warmup=1)
+        engine.close()
+    return taken["driver"] / taken["engine"]
+
+
+def milvus_beside_driver(gallery: sf.Gaussians, query: NDArray[np.float32], rounds: int) -> float:
+    """Searches/s of the engine to those of `MilvusClient` with the same rows, one query at a time."""
+    from milvus_server import milvus_server
+
+    with tempfile.TemporaryDirectory() as folder, milvus_server(Path(folder)) as server:
+        engine: Any = filled(f"{server.url}?collection=bench", gallery, "flat")
+        engine.refresh()
+        client = engine._collection._client
+        settings = {"limit": K, "output_fields": ["vector", "var"], "filter": 'id > ""'}
+        run: dict[str, Callable[[], object]] = {
+            "driver": lambda: [list(client.search("bench", [row], **settings)[0]) for row in query],
+            "engine": lambda: [engine.search(row[None], K) for row in query],
+        }
+        taken = interleaved(run, rounds=rounds, warmup=1)
+        engine.close()
+    return taken["driver"] / taken["engine"]
+
+
+SERVERS = {"pgvector": postgres_beside_driver, "milvus": milvus_beside_driver}
+
+
+def bare_flat(means: NDArray[np.float32]) -> Any:
+    index = faiss.IndexFlatL2(means.shape[1])
+    index.add(means)
+    return index
 
 
 def bare_hnsw(means: NDArray[np.float32]) -> Any:
@@ -62,8 +179,19 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def cpu(run: Callable[[], object]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
 def sizes_in(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def written_by(before: dict[Path, int], after: dict[Path, int]) -> int:
+    """Bytes of new files, and by which others have grown."""
+    return sum(size - before.get(path, 0) for path, size in after.items())
 
 
 def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
@@ -73,11 +201,10 @@ def opening_and_adding(folder: Path, extra: sf.Gaussians) -> dict[str, float]:
     names = [f"new {row}" for row in range(len(extra))]
     added = seconds(lambda: index.add_embeddings(extra, names))
     after = sizes_in(folder)
-    new = sum(size - before.get(path, 0) for path, size in after.items())
     return {
         "open, seconds": float(np.median(opened)),
         "add 1,000, seconds": added,
-        "add 1,000, MB written": new / 1e6,
+        "add 1,000, MB written": written_by(before, after) / 1e6,
         "all of it, MB": sum(after.values()) / 1e6,
     }
 
@@ -92,14 +219,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--servers", nargs="*", choices=[*SERVERS], default=[])
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "search.json")
     arguments = parser.parse_args()
     gallery = made_up(arguments.images, arguments.dim)
     query = made_up(QUERIES, arguments.dim, seed=1)
     means, asking = gallery.mean.numpy(), query.mean.numpy()
-    flat = faiss.IndexFlatL2(arguments.dim)
-    flat.add(means)
-    graph = bare_hnsw(means)
+    flat, graph = bare_flat(means), bare_hnsw(means)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         index = {kind: build(folder / kind, gallery, kind) for kind in ("flat", "hnsw", "ivf")}
@@ -135,6 +261,12 @@ def main() -> None:
             found[f"index {name}, one by one"] = recall(apart, true)
         packed = [ids for some in packets for ids in index["hnsw"].ids(index["hnsw"].nearest(some, K))]
         found["index HNSW, 16 at a time"] = recall(packed, true[:PACKETS])
+        plain = {kind: filled(folder / f"plain {kind}", gallery, kind) for kind in ("flat", "hnsw")}
+        beside = {
+            kind: engine_beside_faiss(plain[kind], bare, asking, arguments.rounds)
+            for kind, bare in (("flat", flat), ("hnsw", graph))
+        }
+        filtered = filters(folder / "plain flat", asking[:1], arguments.rounds)
         more = opening_and_adding(folder / "flat", made_up(1000, arguments.dim, seed=2))
     asked = {name: WAYS.get(name.split(", ")[1], QUERIES) for name in run}
     speed = {name: asked[name] / taken[name] for name in run}
@@ -144,8 +276,17 @@ def main() -> None:
         right = f"{found[name]:.4f}" if name in found else "1" if "flat" in name else ""
         table.add_row(name, f"{speed[name]:,.0f}", f"{ratio[name]:.2f}", right)
     Console().print(table)
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+    few = gallery[: min(SERVED, len(gallery))]
+    served = {name: SERVERS[name](few, asking[:50], arguments.rounds) for name in arguments.servers}
     for name, value in more.items():
         print(f"{name}: {value:.3f}")
+    for kind, ratios in beside.items():
+        print(f"engine.search, {kind}: CPU time to bare faiss", {way: round(its, 3) for way, its in ratios.items()})
+    for written, its in filtered.items():
+        print(written, {name: round(value, 3) for name, value in its.items()})
+    for name, value in served.items():
+        print(f"{name}: {value:.2f} of the driver's searches/s")
     settings = {name: getattr(arguments, name) for name in ("images", "dim", "rounds")}
     write(
         {
@@ -153,6 +294,9 @@ def main() -> None:
             "queries_per_second": speed,
             "of_bare_faiss": ratio,
             "recall": found,
+            "engine_to_faiss_cpu": beside,
+            "filters": filtered,
+            "servers_of_driver": served,
             **more,
         },
         arguments.output,

@@ -57,7 +57,7 @@ def ids_of(engine, keys) -> list[str]:
 
 
 def found_ids(engine, query, k, where=None) -> list[list[str]]:
-    found = engine.search(engine.space.query_vectors(query), k, where)
+    found = engine.search(engine.space.queries(query).vectors, k, where)
     return [
         ids_of(engine, keys[np.isfinite(distance)]) for keys, distance in zip(found.keys, found.distance, strict=True)
     ]
@@ -106,7 +106,7 @@ def test_search_finds_what_brute_force_finds(make, family, ranking):
     assert engine.exact
     for k in (7, 200):  # more than there are gives all
         assert found_ids(engine, query, k) == found_ids(reference, query, k)
-    found, want = (one.search(space.query_vectors(query), 40) for one in (engine, reference))
+    found, want = (one.search(space.queries(query).vectors, 40) for one in (engine, reference))
     assert np.allclose(found.distance, want.distance, atol=1e-5)  # squared, ascending
     assert np.allclose(found.var, want.var, rtol=1e-6)
     assert np.array_equal(found.vectors, want.vectors)

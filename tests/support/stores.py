@@ -15,7 +15,7 @@ from surefind.engines.embedded.engine import EmbeddedEngine, create, open_place
 DIM = 6
 SPACE = Space("gaussian", DIM)
 FACTS = {"fingerprint": "f" * 64, "nested": {"a": [1, 2.5, "ü"]}}
-QUERIES = SPACE.query_vectors(random_embeddings(5, DIM, seed=99))
+QUERIES = SPACE.queries(random_embeddings(5, DIM, seed=99)).vectors
 
 Contents = dict[str, tuple[Any, ...]]
 

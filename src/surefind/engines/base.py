@@ -1,19 +1,16 @@
-"""Interface of engines: rows, the space that is searched, results; base of those on a server."""
+"""Interface of engines: rows, the space that is searched, results."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind.embeddings import FAMILIES, Embeddings, Gaussians
-from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_fields, check_name, check_value
+from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_name, check_value
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional.ranking import RANKINGS, gallery_vectors
 from surefind.validation import check_choice
@@ -21,7 +18,6 @@ from surefind.validation import check_choice
 KINDS = ("flat", "hnsw", "ivf")  # exhaustive, along a graph, in cells
 LONGEST_ID = 1024  # bytes
 SHA256 = re.compile("[0-9a-f]{64}")
-RETRY = "call again: what was acknowledged is kept, and adding the same rows twice is harmless"
 
 Keys = NDArray[Any]  # the engine's own identifiers of rows: int64, or objects
 
@@ -38,9 +34,6 @@ class Space:
         family: "gaussian" or "von-mises-fisher".
         dim: dimensions of an embedding.
         ranking: "expected" (distance) or "mean".
-
-    Raises:
-        InvalidArgument: if a value is not one of these.
     """
 
     family: str
@@ -70,7 +63,8 @@ class Space:
     def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to store, (M, width)."""
         self.check(embeddings)
-        return _array(gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean)
+        vectors = gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean
+        return np.ascontiguousarray(vectors.detach().cpu().float().numpy())
 
     def queries(self, query: Embeddings) -> "Queries":
         """Return queries as arrays."""
@@ -80,10 +74,6 @@ class Space:
         if self.width > self.dim:  # see `functional.query_vectors`
             vectors = np.pad(vectors, [(0, 0), (0, 1)])
         return Queries(np.ascontiguousarray(vectors), mean.double().numpy(), self.var(query))
-
-    def query_vectors(self, query: Embeddings) -> NDArray[np.float32]:
-        """Return the vectors to search with, (Q, width)."""
-        return self.queries(query).vectors
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
         """Return the variance of each row (1/kappa on the sphere), (M,)."""
@@ -147,9 +137,8 @@ class Rows:
         if len(set(self.ids)) < len(self.ids):
             raise InvalidArgument("ids", expected="one id per row", got="an id twice")
         for name in self.ids:
-            if not storable([name]):
-                expected = f"texts of 1 to {LONGEST_ID} bytes"
-                raise InvalidArgument("ids", expected=expected, got=repr(name[:80]))
+            if not is_storable(name):
+                raise InvalidArgument("ids", expected=f"texts of 1 to {LONGEST_ID} bytes", got=repr(name[:80]))
         for digest in self.digests:
             if digest and not SHA256.fullmatch(digest):
                 raise InvalidArgument("digests", expected="a sha256 in hex, or nothing", got=repr(digest[:80]))
@@ -238,7 +227,7 @@ class Engine(Protocol):
         """Return the k nearest rows of each query.
 
         Args:
-            vectors: queries (Q, width), of `Space.query_vectors`.
+            vectors: queries (Q, width), of `Space.queries`.
             k: 1 to `max_k`.
             where: conditions that hits satisfy.
 
@@ -292,123 +281,6 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-class IndexRecord(NamedTuple):
-    """Description of an index on its server; never changed."""
-
-    space: Space
-    facts: Mapping[str, Any]
-    kind: str  # as requested at creation
-    number: int | str  # differs from that of an earlier index of the same name
-
-
-class StoredRow(NamedTuple):
-    """One row as it was read."""
-
-    id: str
-    vector: NDArray[np.float32]
-    var: float
-    digest: str
-    metadata: Metadata
-
-
-def unreadable_url(form: str) -> InvalidArgument:
-    """Return an error without the URL: a password in it may be what makes it unreadable."""
-    return InvalidArgument(
-        "engine",
-        expected=form,
-        got="a URL that cannot be read (not shown, as it may hold a password)",
-        fix="percent-encode special characters in user and password: @ is %40, / is %2F, % is %25",
-    )
-
-
-def storable(texts: Iterable[str]) -> list[str]:
-    """Return those that can be an id or a digest, each once; others would be an error."""
-    return [
-        text for text in dict.fromkeys(texts) if text and STORABLE.fullmatch(text) and len(text.encode()) <= LONGEST_ID
-    ]
-
-
-class ServerEngine(ABC):
-    """Reads of rows for any server. Several threads may use an engine.
-
-    When the server goes away the call raises `EngineError`; the next one connects again.
-    """
-
-    def __init__(self, record: IndexRecord, shown: str) -> None:
-        self._record, self._shown = record, shown
-
-    @property
-    def space(self) -> Space:
-        return self._record.space
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return MappingProxyType(dict(self._record.facts))
-
-    @property
-    @abstractmethod
-    def warnings(self) -> tuple[str, ...]: ...
-
-    @abstractmethod
-    def refresh(self) -> bool: ...
-
-    @abstractmethod
-    def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        """Return known rows by their key or id."""
-
-    @abstractmethod
-    def count(self, where: Where | None = None) -> int: ...
-
-    @abstractmethod
-    def scan(self, where: Where | None = None) -> Iterator[Block]: ...
-
-    @abstractmethod
-    def _exists(self, where: Where) -> bool:
-        """Return whether a row satisfies the conditions."""
-
-    @abstractmethod
-    def _fields(self) -> Iterable[str]:
-        """Return the names of metadata fields."""
-
-    def _check_fields(self, where: Where | None) -> None:
-        """Raise InvalidArgument if nothing was found because a field or its type is unknown."""
-        if where is not None and self.count():
-            check_fields(where, self._exists, self._fields)
-
-    def rows(self, keys: Keys) -> Rows:
-        return self._to_rows(self._stored(keys))
-
-    def records(self, keys: Keys) -> Records:
-        ids, _, _, digests, metadata = list(zip(*self._stored(keys), strict=True)) or [()] * 5
-        return Records(ids, digests, metadata)
-
-    def _stored(self, keys: Keys) -> list[StoredRow]:
-        wanted = np.asarray(keys).tolist()
-        found = self._read("key", wanted)
-        missing = sum(key not in found for key in wanted)
-        if missing:
-            raise EngineError(
-                f"{missing} of {len(wanted)} rows were removed from {self._shown} meanwhile", fix="search again"
-            )
-        return [found[key] for key in wanted]
-
-    def find(self, ids: Sequence[str]) -> Rows:
-        wanted = storable(ids)
-        found = self._read("id", wanted)
-        return self._to_rows([found[name] for name in wanted if name in found])
-
-    def newest(self) -> Self | None:
-        """Return itself if others wrote or the warnings changed: reads show the newest version."""
-        before = self.warnings
-        return self if self.refresh() or self.warnings != before else None
-
-    def _to_rows(self, found: list[StoredRow]) -> Rows:
-        ids, vectors, var, digests, metadata = list(zip(*found, strict=True)) or [()] * 5
-        shape = (len(found), self.space.width)
-        stored = np.array(vectors, np.float32).reshape(shape)
-        embeddings = self.space.embeddings(stored, np.array(var, np.float64))
-        return Rows(ids, embeddings, digests, metadata)
-
-
-def _array(vectors: Tensor) -> NDArray[np.float32]:
-    return np.ascontiguousarray(vectors.detach().cpu().float().numpy())
+def is_storable(name: str) -> bool:
+    """Return whether a text can be an id; in a search for ids others would be an error."""
+    return bool(name and STORABLE.fullmatch(name)) and len(name.encode()) <= LONGEST_ID

@@ -81,7 +81,6 @@ class Condition:
 
     @property
     def kind(self) -> str:
-        """Type of the value: string, number or bool."""
         return kind(self.values[0])
 
     def holds(self, metadata: Metadata, var: float) -> bool:
@@ -96,11 +95,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Where:
-    """Conjunction of conditions.
-
-    Args:
-        conditions: all of which a row must satisfy.
-    """
+    """Conditions, all of which a row must satisfy."""
 
     conditions: tuple[Condition, ...]
 
@@ -133,19 +128,15 @@ class Where:
 def check_fields(where: Where, found: Callable[[Where], bool], fields: Callable[[], Iterable[str]]) -> None:
     """Raise InvalidArgument if no row has a value of the right type in one of the fields.
 
-    Engines call it if nothing satisfies `where`.
-
-    Args:
-        where: conditions.
-        found: whether a row satisfies conditions.
-        fields: names of the fields that there are.
+    Engines call it if nothing satisfies `where`, with functions that tell whether a row satisfies conditions, and
+    the names of all fields.
     """
     for condition in where.conditions:
         name, wanted = condition.field, condition.kind
-        if name == VAR or found(_any_value(name, wanted)):
+        if name == VAR or found(Where((any_value(name, wanted),))):
             continue
         there = sorted({*fields(), VAR})
-        types = [kind for kind in _ANY if kind != wanted and found(_any_value(name, kind))]
+        types = [kind for kind in _ANY if kind != wanted and found(Where((any_value(name, kind),)))]
         if name in there and types:
             quoted = ", such as " + f'{name}="{condition.values[0]}"' if "string" in types else ""
             raise InvalidArgument(
@@ -162,12 +153,12 @@ def check_fields(where: Where, found: Callable[[Where], bool], fields: Callable[
         )
 
 
-def _any_value(name: str, kind: str) -> Where:
-    return Where((Condition(name, *_ANY[kind]),))
+def any_value(name: str, kind: str) -> Condition:
+    """Return the condition that every value of a type satisfies."""
+    return Condition(name, *_ANY[kind])
 
 
 def kind(value: Value) -> str:
-    """Return the type of a value: string, number or bool."""
     if isinstance(value, bool):
         return "bool"
     return "string" if isinstance(value, str) else "number"

@@ -1,19 +1,20 @@
-"""k nearest rows of any engine in either ranking, ordered in float64."""
+"""k nearest rows: of any engine in either ranking, ordered in float64; of a part of it; in memory."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
+import faiss
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.engines.base import Engine, Keys, Queries
+from surefind.engines.base import Block, Engine, Found, Keys, Queries
 from surefind.engines.filters import Where
 from surefind.functional.ranking import candidate_distances, ranking_keys
 
-SPARE = 3  # candidates beyond k: the engine's float32 may order close rows differently
-RERANKED, LEAST_RERANKED = 10, 100  # candidates for the other ranking: 10 k, and at least 100
-LARGE = 1000  # above it the rows are counted first
+QUERIES_AT_ONCE = 16_384  # in memory
 NUMBERS_AT_ONCE = 16_000_000  # of candidates' vectors: 64 MB
 
 
@@ -28,11 +29,9 @@ class Nearest(NamedTuple):
 
     @property
     def found(self) -> NDArray[np.int64]:
-        """Number of rows of each query, (Q,)."""
         return np.asarray(np.isfinite(self.ranked_by).sum(axis=1))
 
     def at(self, places: Any) -> "Nearest":
-        """Index all columns alike."""
         return Nearest(*(column[places] for column in self))
 
     def first(self, k: int) -> "Nearest":
@@ -50,7 +49,6 @@ class Nearest(NamedTuple):
 
     @staticmethod
     def nothing(width: int) -> "Nearest":
-        """Return the result of no queries."""
         empty = np.empty((0, 0))
         vectors = np.empty((0, 0, width), np.float32)
         return Nearest(empty.astype(np.int64), empty, vectors, empty, empty)
@@ -81,8 +79,9 @@ def nearest(
     asked = space.queries(query) if isinstance(query, Embeddings) else query
     if not len(asked.mean):
         return Nearest.nothing(space.width)
-    fetch = k + SPARE if ranking == space.ranking else max(RERANKED * k, LEAST_RERANKED)
-    if fetch > min(LARGE, engine.max_k):
+    # the engine's float32 may order close rows differently
+    fetch = k + 3 if ranking == space.ranking else max(10 * k, 100)
+    if fetch > min(1000, engine.max_k):  # counting takes a moment too
         fetch = max(1, min(fetch, engine.count(where), engine.max_k))
     step = max(1, NUMBERS_AT_ONCE // (fetch * space.width))
     parts = []
@@ -103,3 +102,73 @@ def names_of(engine: Engine, near: Nearest) -> NDArray[np.object_]:
     names = np.full(near.keys.shape, "", dtype=object)
     names[found] = np.array(engine.records(keys).ids, dtype=object)[place]
     return names
+
+
+def engine_view(engine: Engine, *, where: Where | None = None, ranking: str | None = None) -> Engine:
+    """Return an engine for reading that finds only rows that satisfy `where`.
+
+    `ranking` is that of the candidates of a search, by default the engine's own.
+    """
+    return cast("Engine", _View(engine, where, ranking or engine.space.ranking))
+
+
+class _View:
+    def __init__(self, engine: Engine, where: Where | None, ranking: str) -> None:
+        self._engine, self._where, self._ranking = engine, where, ranking
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
+        both = self._both(where)
+        if self._ranking == self._engine.space.ranking:
+            return self._engine.search(vectors, k, both)
+        mean = vectors[:, : self._engine.space.dim].astype(np.float64)
+        query = Queries(vectors, mean, np.ones(len(mean)))
+        near = nearest(self._engine, query, k, ranking=self._ranking, where=both)
+        distance = near.ranked_by.astype(np.float32)
+        return Found(near.keys, distance, near.vectors, near.var)
+
+    def scan(self, where: Where | None = None) -> Iterator[Block]:
+        return self._engine.scan(self._both(where))
+
+    def count(self, where: Where | None = None) -> int:
+        return self._engine.count(self._both(where))
+
+    def _both(self, where: Where | None) -> Where | None:
+        if self._where is None or where is None:
+            return self._where or where
+        return Where(self._where.conditions + where.conditions)
+
+
+class Neighbours(NamedTuple):
+    """Nearest rows of a gallery for each query; ties in the order of rows."""
+
+    rows: Tensor  # (Q, K) int64
+    distance: Tensor  # (Q, K) squared
+
+
+def nearest_rows(query: Tensor, gallery: Tensor, k: int, *, itself: Tensor | None = None) -> Neighbours:
+    """Return the k nearest by squared Euclidean distance; all of the gallery if it has fewer.
+
+    `itself` (Q,) is the gallery row of each query, which is left out. faiss finds the candidates;
+    their distances are computed from differences, as |x|^2 + |y|^2 - 2 x'y has no digits left in
+    float32 for close pairs.
+    """
+    query, gallery = (x.detach().float().contiguous() for x in (query, gallery))
+    found = min(k, len(gallery) - (itself is not None))
+    rows, distances = [], []
+    for start in range(0, len(query), QUERIES_AT_ONCE):
+        block = query[start : start + QUERIES_AT_ONCE]
+        own = None if itself is None else itself[start : start + QUERIES_AT_ONCE]
+        _, near = faiss.knn(block.numpy(), gallery.numpy(), found + (itself is not None))
+        candidates = torch.from_numpy(near).sort(dim=1).values
+        between = torch.empty(candidates.shape)
+        for column, chosen in enumerate(candidates.T):
+            torch.sum((gallery[chosen] - block).square_(), dim=1, out=between[:, column])
+        if own is not None:
+            between[candidates == own[:, None]] = torch.inf  # comes last, and is cut off
+        between, order = between.sort(dim=1, stable=True)
+        rows.append(candidates.gather(1, order)[:, :found])
+        distances.append(between[:, :found])
+    return Neighbours(torch.cat(rows), torch.cat(distances))

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
 
-from surefind.engines.attached import only_read
-from surefind.engines.base import KINDS, Engine, Space
+from surefind.engines.base import KINDS, Engine, EngineError, Space
 from surefind.errors import InvalidArgument
 from surefind.validation import check_choice, nearest
 
@@ -16,6 +16,8 @@ SCHEMES = {  # the only modules that a name in a file can load
     "pgvector": "surefind.engines.pgvector.engine",
     "milvus": "surefind.engines.milvus.engine",
 }
+METRICS = ("l2", "cosine", "ip")
+COLUMNS = ("vector", "id", "label", "metric")  # parameters of the URL of an attached place
 
 
 def create_engine(place: str, space: Space, facts: Mapping[str, Any], *, kind: str = "auto") -> Engine:
@@ -67,6 +69,29 @@ def is_url(place: str | Path) -> bool:
 def is_attached(place: str) -> bool:
     """Return whether a URL names columns of a table or collection that is only read."""
     return is_url(place) and re.search("[?&]vector=", place) is not None
+
+
+def only_read(shown: str) -> EngineError:
+    return EngineError(f"{shown} is attached: it is only read")
+
+
+def attached_url(url: str, *, vector: str, id: str, label: str | None = None, metric: str = "l2") -> str:  # noqa: A002
+    """Return the URL of a table or collection together with its columns."""
+    check_choice("metric", metric, METRICS)
+    if not url.startswith(("pgvector://", "milvus://")):
+        raise InvalidArgument("url", expected="pgvector://... or milvus://...", got=repr(url))
+    given = zip(COLUMNS, (vector, id, label, metric), strict=True)
+    return _with_parameters(url, [(name, value) for name, value in given if value])
+
+
+def same_columns(url: str, known: str) -> str:
+    """Return a URL with the columns of a known one, unless it names its own."""
+    named, wanted = ([pair for pair in parse_qsl(one.partition("?")[2]) if pair[0] in COLUMNS] for one in (url, known))
+    return url if named else _with_parameters(url, wanted)
+
+
+def _with_parameters(url: str, pairs: list[tuple[str, str]]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(pairs, quote_via=quote)}" if pairs else url
 
 
 def without_password(place: str) -> str:

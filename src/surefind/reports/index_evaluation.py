@@ -24,7 +24,7 @@ from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes
-from surefind.engines.brute_force import Neighbours
+from surefind.engines.knn import Neighbours
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.loader import digest_of

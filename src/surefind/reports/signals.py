@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefind.confidence.match_model import fit_logistic, folds_of
 from surefind.embeddings import Embeddings, Gaussians
-from surefind.engines.brute_force import Neighbours, nearest
+from surefind.engines.knn import Neighbours, nearest_rows
 from surefind.functional import gallery_vectors, paired_distance_variance, query_vectors
 from surefind.functional.vmf import sphere_terms
 from surefind.images.matches import Rows
@@ -59,8 +59,8 @@ def neighbours(
     """Return the k nearest; distances are |mu_q - mu_x|^2 ("means") or E|q - x|^2 ("expected")."""
     own = None if itself is None else torch.from_numpy(itself)
     if ranking == "means":
-        return nearest(query.mean, gallery.mean, k, itself=own)
-    rows, distance = nearest(query_vectors(query), gallery_vectors(gallery), k, itself=own)
+        return nearest_rows(query.mean, gallery.mean, k, itself=own)
+    rows, distance = nearest_rows(query_vectors(query), gallery_vectors(gallery), k, itself=own)
     if isinstance(query, Gaussians):
         return Neighbours(rows, distance + query.dim * query.var.float()[:, None])
     length = sphere_terms(query.spread, query.dim).length.float()[:, None]

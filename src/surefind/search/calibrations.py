@@ -24,7 +24,7 @@ from surefind.confidence.calibration import (
 from surefind.confidence.class_table import ClassTable
 from surefind.engines.base import Engine
 from surefind.engines.filters import Where
-from surefind.engines.view import engine_view
+from surefind.engines.knn import engine_view
 from surefind.errors import InvalidArgument
 from surefind.functional.ranking import RANKINGS
 from surefind.search.class_tracker import ClassTracker

@@ -23,11 +23,10 @@ from surefind.confidence.calibration import NEIGHBOURHOODS, Calibrated, Calibrat
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
-from surefind.engines.attached import attached_url, same_columns
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value
 from surefind.engines.knn import Nearest, names_of, nearest
-from surefind.engines.registry import create_engine, open_engine, without_password
+from surefind.engines.registry import attached_url, create_engine, open_engine, same_columns, without_password
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.search.calibrations import Calibrations, Lazy
 from surefind.search.class_tracker import ClassTracker

@@ -17,8 +17,7 @@ from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
 from surefind.engines.base import Engine, Queries, Records
 from surefind.engines.filters import Metadata, Where
-from surefind.engines.knn import Nearest, names_of, nearest
-from surefind.engines.view import engine_view
+from surefind.engines.knn import Nearest, engine_view, names_of, nearest
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS, hit_distances

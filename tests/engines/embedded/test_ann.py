@@ -26,7 +26,7 @@ def rows_of_classes(count: int, seed: int, *, prefix: str = "row") -> Rows:
     return replace(rows, embeddings=clustered_embeddings(count, DIM, seed))
 
 
-QUERIES = SPACE.query_vectors(clustered_embeddings(60, DIM, 5))
+QUERIES = SPACE.queries(clustered_embeddings(60, DIM, 5)).vectors
 
 
 @pytest.fixture(scope="module", params=["hnsw", "ivf"])

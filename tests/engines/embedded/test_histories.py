@@ -6,8 +6,7 @@ from memory_engine import MemoryEngine
 from stores import FACTS, QUERIES, SPACE, answers, contents, made, opened, some_rows
 
 from surefind.engines.base import Rows
-from surefind.engines.embedded import ann
-from surefind.engines.embedded.engine import EmbeddedEngine, create
+from surefind.engines.embedded.engine import EmbeddedEngine
 from surefind.engines.filters import Where
 
 WHERE = Where.parse(["label in a,b", "year<2005"])
@@ -90,18 +89,3 @@ def test_what_changes_nothing_makes_no_version(place):
     assert engine.remove(["nobody", "\ud800"]) == 0
     engine.compact()
     assert engine.describe()["version"] == version
-
-
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_histories_with_graphs_keep_all_rows(place, monkeypatch, kind: str):
-    monkeypatch.setattr(ann, "GRAPH_FROM", 20)
-    engine, model = create(str(place), SPACE, FACTS, kind=kind), MemoryEngine(SPACE, FACTS)
-    for seed in range(8):
-        for each in (engine, model):
-            each.add(some_rows(25, seed, prefix=f"p{seed % 5}"))
-            each.remove([f"p{seed % 5}-{n}" for n in range(seed)])
-    assert not engine.exact
-    assert contents(opened(place)) == contents(model)
-    assert engine.verify() == []
-    engine.compact()
-    assert contents(opened(place)) == contents(model) and engine.describe()["kind"] == kind

@@ -13,7 +13,7 @@ from surefind.engines.embedded.engine import EmbeddedEngine
 from surefind.engines.embedded.vectors import Selection, search_rows
 from surefind.engines.filters import Condition, Where
 
-MANY = SPACE.query_vectors(random_embeddings(400, DIM, seed=7))
+MANY = SPACE.queries(random_embeddings(400, DIM, seed=7)).vectors
 ROWS = SPACE.gallery_vectors(random_embeddings(300, DIM, seed=1))
 
 
@@ -80,14 +80,14 @@ def test_numbers_of_a_condition_are_compared_exactly(place):
 
 def test_a_condition_is_looked_up_once_per_version(place, monkeypatch):
     engine, asked = filled(place), []
-    real = type(engine._now)._satisfying
-    monkeypatch.setattr(type(engine._now), "_satisfying", lambda *given: (asked.append(1), real(*given))[1])
-    for _ in range(3):
-        engine.search(QUERIES, 3, Where.parse(["label=a"]))
-    assert len(asked) == 1
+    real = database.sql_of
+    monkeypatch.setattr(database, "sql_of", lambda condition: (asked.append(condition), real(condition))[1])
+    for written in ("label=a", "label=a", "label=b", "label!=a", "label!=b", "label=a"):
+        engine.search(QUERIES, 3, Where.parse(written))
+    assert [one.op for one in asked] == ["=", "=", ">="]  # every text once, for both !=
     engine.add(some_rows(1, 5, prefix="new"))
-    engine.count(Where.parse(["label=a"]))
-    assert len(asked) == 2
+    engine.count(Where.parse("label=a"))
+    assert len(asked) == 4
 
 
 def test_the_masks_of_filters_have_a_limit_in_bytes(place, monkeypatch):

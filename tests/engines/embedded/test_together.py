@@ -19,7 +19,7 @@ from surefind.engines.embedded import database
 from surefind.engines.embedded.database import transaction
 
 ROWS = 7  # of each writer; all are replaced at once
-QUERY = SPACE.query_vectors(Gaussians(torch.ones(3, DIM), torch.ones(3)))
+QUERY = SPACE.queries(Gaussians(torch.ones(3, DIM), torch.ones(3))).vectors
 
 
 def hold(place: str, pipe: Connection) -> None:

@@ -52,4 +52,5 @@ def make(new_url: NewUrl) -> Iterator[Opened]:
     yield create
     for engine in made:
         with suppress(EngineError):  # the test closed or dropped it
-            engine.drop()
+            engine._collection.call("drop_collection")
+            engine.close()

@@ -6,10 +6,9 @@ import torch
 from galleries import clustered_embeddings
 
 import surefind as sf
-from surefind.engines.attached import attached_url
 from surefind.engines.base import EngineError
 from surefind.engines.filters import Where
-from surefind.engines.registry import open_engine
+from surefind.engines.registry import attached_url, open_engine
 
 DIM = 6
 MEANS = clustered_embeddings(288, DIM, seed=0, classes=24)

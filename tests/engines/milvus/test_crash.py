@@ -54,6 +54,6 @@ def test_what_was_acknowledged_survives_a_killed_server(milvus, tmp_path):
         assert torch.equal(back.embeddings.mean, first.embeddings.mean)
         assert engine.verify() == []
         engine.add(random_rows(10, DIM, 0, prefix="after"))
-        queries = engine.space.query_vectors(random_embeddings(10, DIM, 0))
+        queries = engine.space.queries(random_embeddings(10, DIM, 0)).vectors
         assert {*engine.search(queries, 1).keys[:, 0]} & {f"after-{n}" for n in range(10)}
         engine.close()

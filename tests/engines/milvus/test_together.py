@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from galleries import random_rows
 
-from surefind.engines.base import EngineError, Space
+from surefind.engines.base import EngineError
 from surefind.engines.milvus import engine as module
 from surefind.engines.milvus.client import Collection, parse
-from surefind.engines.registry import create_engine, open_engine
+from surefind.engines.registry import open_engine
 
 pytestmark = pytest.mark.milvus
 
@@ -45,7 +45,8 @@ def test_a_collection_made_anew_is_not_taken_for_the_old_one(milvus, new_url, ma
     url = new_url()
     old, same = make(url), open_engine(url)
     old.add(random_rows(5, 4, 0))
-    old.drop()
+    old._collection.call("drop_collection")
+    old.close()
     with pytest.raises(EngineError, match="collection not found"):
         same.refresh()
     with pytest.raises(EngineError, match="closed"):
@@ -53,29 +54,7 @@ def test_a_collection_made_anew_is_not_taken_for_the_old_one(milvus, new_url, ma
     make(url)
     with pytest.raises(EngineError, match="another made"):
         same.refresh()
-    with pytest.raises(EngineError, match="another made"):
-        same.drop()
     same.close()
-
-
-def test_only_one_of_two_creates_a_collection(new_url, monkeypatch):
-    url = new_url()
-    first = create_engine(url, Space("gaussian", 4), {"who": "first"})
-    looks, call = iter([False]), Collection.call  # it looked before the first had made it
-
-    def look_first(self, name, *arguments, **named):
-        if name == "has_collection":
-            return next(looks, True)
-        return call(self, name, *arguments, **named)
-
-    monkeypatch.setattr(Collection, "call", look_first)
-    with pytest.raises(EngineError, match="already"):
-        create_engine(url, Space("gaussian", 4), {"who": "second"})
-    monkeypatch.undo()
-    again = open_engine(url)
-    assert again.facts["who"] == "first"
-    again.close()
-    first.drop()
 
 
 def test_an_index_lost_between_two_builds_is_built_when_opened(new_url, make, monkeypatch):

@@ -9,11 +9,9 @@ from galleries import clustered_embeddings
 from memory_engine import MemoryEngine
 
 import surefind as sf
-from surefind.engines.attached import attached_url
 from surefind.engines.base import EngineError, Rows
 from surefind.engines.filters import Where
-from surefind.engines.pgvector.connection import Connections, parse, to_sent
-from surefind.engines.registry import create_engine, open_engine
+from surefind.engines.registry import attached_url, create_engine, open_engine
 
 DIM = 6
 COLUMNS = """
@@ -98,7 +96,7 @@ def test_searches_find_what_is_nearest_in_memory(both, step, monkeypatch):
     engine, memory = both
     query = sf.Gaussians(MEANS.mean[::step] + 0.01, MEANS.var[::step])
     for where in (None, Where.parse("price < 30"), Where.parse({"kind": "class 3", "sold": True})):
-        found, wanted = (one.search(engine.space.query_vectors(query), 9, where) for one in (engine, memory))
+        found, wanted = (one.search(engine.space.queries(query).vectors, 9, where) for one in (engine, memory))
         assert np.allclose(found.distance, wanted.distance, atol=1e-4)
         assert np.allclose(found.vectors, wanted.vectors, atol=1e-5)
         ids = [memory.rows(keys).ids for keys in wanted.keys]
@@ -142,7 +140,7 @@ def test_a_view_with_short_floats_is_attached_too(shop):
     engine = open_engine(url)
     assert engine.count() == len(LABELS) // 2
     query = sf.Gaussians(MEANS.mean[4:5], MEANS.var[4:5])
-    assert engine.search(engine.space.query_vectors(query), 1).keys[0, 0] == "4"
+    assert engine.search(engine.space.queries(query).vectors, 1).keys[0, 0] == "4"
     engine.close()
 
 
@@ -197,37 +195,3 @@ def test_two_commands_lead_from_a_table_to_an_answer(shop, tmp_path, surefind):
     assert "288 vectors, calibrated with their labels" in made.out
     found = surefind("search", tmp_path / "index", tmp_path / "queries.npz", "--json")
     assert [its["label"] for its in json.loads(found.out)] == LABELS[:2]
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_vectors_are_attached_calibrated_and_searched(server, tmp_path):
-    """As many as CLIP makes of a large shop, of 1,000 classes, searched by cosine."""
-    count, dim = 100_000, 512
-    gallery = clustered_embeddings(count, dim, seed=0, classes=1000).mean.numpy()
-    server.run(
-        "CREATE EXTENSION IF NOT EXISTS vector",
-        f"CREATE TABLE clip (id bigint PRIMARY KEY, vector vector({dim}), kind text, price real)",
-    )
-    connections = Connections(parse(server.url(table="clip")))
-    for start in range(0, count, 4096):
-        rows = range(start, min(count, start + 4096))
-        with connections.transaction() as session:
-            session.run(
-                "INSERT INTO {table} SELECT id, vector, 'class ' || id %% 1000, id %% 100 / 4.0"
-                " FROM unnest(%b::bigint[], %b::vector[]) AS given (id, vector)",
-                [list(rows), to_sent(gallery[start : start + 4096])],
-            )
-    connections.close()
-    server.run("CREATE ROLE visitor LOGIN", "GRANT SELECT ON clip TO visitor", "VACUUM clip")
-    checksum = "SELECT count(*), sum(hashtextextended(clip::text, 0)) FROM clip"
-    tables = "SELECT relname, relkind, relfilenode FROM pg_class ORDER BY 1"
-    before = server.run(checksum), server.run(tables)
-    url = server.url(user="visitor", table="clip")
-    with sf.Index.attach(tmp_path / "index", url, vector="vector", label="kind", metric="cosine") as index:
-        index.calibrate()
-        mean = clustered_embeddings(64, dim, seed=1, classes=1000).mean
-        query = sf.Gaussians(torch.nn.functional.normalize(mean), torch.full((64,), 1e-8))
-        found = index.search(query, k=5)
-    assert [its.label for its in found] == [f"class {n}" for n in range(64)]
-    assert all(its.verdict and its.confidence > 0.9 for its in found)
-    assert (server.run(checksum), server.run(tables)) == before

@@ -6,7 +6,6 @@ from galleries import clustered_embeddings, plain_rows, recall
 
 from surefind.engines.base import Rows, Space
 from surefind.engines.filters import Condition, Where
-from surefind.engines.pgvector import engine as pgvector
 from surefind.engines.pgvector.engine import clause
 from surefind.engines.registry import create_engine
 
@@ -36,7 +35,7 @@ def engines(server, gallery):
 
 @pytest.fixture(scope="module")
 def queries(engines, gallery) -> np.ndarray:
-    return engines["flat"].space.query_vectors(gallery.embeddings[:40]) + np.float32(0.05)
+    return engines["flat"].space.queries(gallery.embeddings[:40]).vectors + np.float32(0.05)
 
 
 def true_distances(engine, gallery: Rows, queries: np.ndarray) -> np.ndarray:
@@ -74,19 +73,13 @@ def test_conditions_leave_as_many_hits_as_there_are_rows(kind, condition, engine
     assert all({*row} <= fitting for row in ids(engines[kind], found.keys))
 
 
-def test_queries_beyond_one_block_are_all_answered(engines, queries, monkeypatch):
-    whole = engines["flat"].search(queries, 5)
-    monkeypatch.setattr(pgvector, "QUERIES_AT_ONCE", 7)
-    np.testing.assert_array_equal(engines["flat"].search(queries, 5).keys, whole.keys)
-
-
 def test_queries_that_a_graph_gives_up_on_are_answered_by_looking_at_all(server, gallery, queries):
     hasty = FORCED + "%20-c%20hnsw.max_scan_tuples%3D1"
     engine = create_engine(server.fresh_url() + hasty, Space("gaussian", 24), {}, kind="hnsw")
     engine.add(gallery)
     engine.compact()
     where = Where((Condition("group", "=", 3),))
-    alone = engine._search_hits(queries, np.arange(40), 70, clause(where), engine._index)
+    alone = engine._search_hits(queries, 70, clause(where), engine._index)
     short = np.bincount(alone["query"], minlength=40) < 70
     assert short.any()
     found = engine.search(queries, 70, where)

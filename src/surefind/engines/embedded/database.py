@@ -8,6 +8,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from surefind.engines.base import EngineError, Found, Records, Rows, Space
 from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
-from surefind.engines.filters import COMPARE, VAR, Condition, Where, check_fields
+from surefind.engines.filters import COMPARE, VAR, Condition, Where, any_value, check_fields
 from surefind.errors import InvalidFile
 from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
 
@@ -29,7 +30,6 @@ FILE = "index.db"
 PATIENCE = 60.0  # seconds to wait for the lock
 COLUMNS = np.dtype([("key", "<i8"), ("var", "<f8")])
 OWN_FILE = re.compile(r"[0-9a-f]{32}\.(vectors|hnsw|ivf)")
-QUERIES_AT_ONCE, CANDIDATES_AT_ONCE = 4096, 2**23
 SELECTION_BYTES = 2**26  # of the masks of filters that are kept
 INDEXED_FROM = 10_000  # rows; with fewer, reading all metadata takes milliseconds
 
@@ -212,20 +212,21 @@ class View:
 
     def selection(self, where: Where | None) -> Selection | None:
         """Return the live rows that satisfy `where`; None if that is all rows."""
-        if where is None and self.alive is None:
-            return None
+        return None if where is None and self.alive is None else self._selected(where or Where(()))
+
+    def _selected(self, where: Where) -> Selection:
         # to Python 1 is True, which is another condition here
-        name = where and tuple((c.field, c.op, c.kind, c.value) for c in where.conditions)
-        found = self._selections.get(name)
+        name = tuple((c.field, c.op, c.kind, c.value) for c in where.conditions)
+        with self._lock:
+            found = self._selections.pop(name, None)
         if found is None:
-            mask = np.ones(len(self.keys), bool) if where is None else self._satisfying(where)
-            found = Selection(mask if self.alive is None else mask & self.alive)
-            if where is not None and not found.count and self.count():
+            found = Selection(self._satisfying(where))
+            if name and not found.count and self.count():
                 self._check_fields(where)
-            with self._lock:
-                self._selections[name] = found
-                if len(self._selections) > max(1, SELECTION_BYTES // (1024 + len(self.keys))):
-                    del self._selections[next(iter(self._selections))]
+        with self._lock:  # as the last one used; the first is dropped
+            self._selections[name] = found
+            if len(self._selections) > max(1, SELECTION_BYTES // (1024 + len(self.keys))):
+                del self._selections[next(iter(self._selections))]
         return found
 
     def places(self, where: Where | None = None) -> Ints:
@@ -281,25 +282,11 @@ class View:
         """Return the k nearest rows of each query, or all there are."""
         chosen, count, graph = self.selection(where), self.count(where), self.graph
         k = min(k, count)
-        found = Found(
-            keys=np.full((len(query), k), -1, dtype=np.int64),
-            distance=np.full((len(query), k), np.inf, dtype=np.float32),
-            vectors=np.zeros((len(query), k, self.space.width), dtype=np.float32),
-            var=np.ones((len(query), k)),
-        )
-        step = max(1, min(QUERIES_AT_ONCE, CANDIDATES_AT_ONCE // max(1, k)))
-        for start in range(0, len(query) if k else 0, step):
-            block = slice(start, start + step)
-            asked = query[block]
-            if graph is not None and graph.pays(len(asked), k, count, len(self.keys)):
-                near = graph.search(self.vectors, asked, k, chosen)
-            else:
-                near = search_rows(self.vectors, asked, k, chosen)
-            found.distance[block] = near.distance
-            for name in ("keys", "vectors", "var"):  # mode="clip" skips the bounds check
-                column = getattr(found, name)[block]
-                np.take(getattr(self, name), near.rows, axis=0, out=column, mode="clip")
-        return found
+        if graph is not None and k and graph.pays(len(query), k, count, len(self.keys)):
+            near = graph.search(self.vectors, query, k, chosen)
+        else:
+            near = search_rows(self.vectors, query, k, chosen)
+        return Found(self.keys[near.rows], near.distance, self.vectors[near.rows], self.var[near.rows])
 
     def problems(self, db: sqlite3.Connection) -> Iterator[str]:
         """Verify checksums, lookups and values of all rows."""
@@ -349,27 +336,28 @@ class View:
             self.alive[: len(removed)] = removed[: len(self.keys)] == 0
 
     def _satisfying(self, where: Where) -> Mask:
-        """Return which rows satisfy all conditions: each by itself, as SQLite uses one index."""
-        mask = np.ones(len(self.keys), bool)
-        for condition in where.conditions:
-            if condition.field != VAR:
-                mask &= self._with_value(condition)
-            elif condition.op == "in":
-                mask &= np.isin(self.var, np.array(condition.values, dtype=np.float64))
-            else:
-                mask &= np.asarray(COMPARE[condition.op](self.var, condition.value))
-        return mask
-
-    def _with_value(self, condition: Condition) -> Mask:
+        """Return the live rows that satisfy all conditions: each by itself, as SQLite uses one index."""
+        alive = np.ones(len(self.keys), bool) if self.alive is None else self.alive
+        if len(where.conditions) != 1:
+            masks = [self._selected(Where((one,))).mask for one in where.conditions]
+            return np.asarray(np.logical_and.reduce([alive, *masks]))
+        (condition,) = where.conditions
+        if condition.field == VAR and condition.op == "in":
+            return alive & np.isin(self.var, np.array(condition.values, dtype=np.float64))
+        if condition.field == VAR:
+            return np.asarray(alive & COMPARE[condition.op](self.var, condition.value))
+        if condition.op == "!=" and condition.kind != "bool":  # nearly all rows, whatever the value
+            equal, every = replace(condition, op="="), any_value(condition.field, condition.kind)
+            return ~self._selected(Where((equal,))).mask & self._selected(Where((every,))).mask
         text, values = sql_of(condition)
-        query = f"SELECT key FROM rows WHERE {text}"  # noqa: S608
+        query = f"SELECT json_group_array(key) FROM rows WHERE {text}"  # noqa: S608
         with self._rows_of_version() as db:
             plan = str(db.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
         if "SCAN rows" in plan and len(self.keys) >= INDEXED_FROM:
             index_field(self.folder, condition.field)
         with self._rows_of_version() as db:
-            found = db.execute(query, values).fetchall()
-        places = self.places_of(np.fromiter((key for (key,) in found), np.int64, len(found)))
+            (keys,) = db.execute(query, values).fetchone()
+        places = self.places_of(np.sort(np.fromstring(keys[1:-1], np.int64, sep=",")))
         mask = np.zeros(len(self.keys), bool)
         mask[places[places >= 0]] = True  # rows of other versions have none
         return mask

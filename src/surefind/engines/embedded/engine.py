@@ -296,7 +296,6 @@ class Transaction:
         self.build_graph(compact=True)
 
     def build_graph(self, *, compact: bool = False) -> None:
-        """Build or extend the graph if there should be one."""
         base, folder, width = self.base, self.base.folder, self.base.space.width
         moved = self._meta["vectors"] != base.meta["vectors"]
         rows = sum(head[1] for head in self._heads)

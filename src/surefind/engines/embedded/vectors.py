@@ -23,12 +23,10 @@ faiss: Any = _faiss  # its own types leave out half of it
 faiss.cvar.distance_compute_blas_threshold = 2_048
 
 HEADER = b"surefind vectors 2".ljust(64, b"\0")
-RESERVE = 2**20  # bytes of the disk to leave free
 GATHERED_FROM = 4  # queries at once; with a selector faiss multiplies no matrices
 SELECTIVE = 24  # with a smaller share of the rows, a copy is quicker for one query too
 GATHERED_BYTES = 64 * 2**20
 SPARE = 32  # candidates beyond k, in place of removed rows
-_READ = 2**20
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -68,7 +66,7 @@ def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = (
         for first, count, wanted, _ in blocks:
             crc, left = 0, 4 * count * width
             file.seek(len(HEADER) + 4 * first * width)
-            while left and (content := file.read(min(_READ, left))):
+            while left and (content := file.read(min(2**20, left))):
                 crc, left = zlib.crc32(content, crc), left - len(content)
             if crc != wanted:
                 raise CorruptFile(path, f"rows {first} to {first + count} are not as they were written")
@@ -92,7 +90,7 @@ def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
 
 def check_free_space(folder: Path, size: int) -> None:
     """Raise EngineError if the disk cannot hold `size` more bytes."""
-    free, need = shutil.disk_usage(folder).free, size + RESERVE
+    free, need = shutil.disk_usage(folder).free, size + 2**20
     if need > free:
         why = f"{free / 2**20:.0f} MB are free, {need / 2**20:.0f} MB are needed"
         raise disk_error(folder, "write", why, EngineError)

@@ -5,35 +5,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.attached import (
-    METRICS,
-    SAMPLE,
-    ReadOnly,
-    attached_record,
-    check_column,
-    check_lengths,
-    label_fields,
-    unit_rows,
-)
-from surefind.engines.base import EngineError, StoredRow
 from surefind.engines.filters import NAME, VAR, Condition, Value, Where, check_value
 from surefind.engines.milvus.client import Collection, parse
-from surefind.engines.milvus.engine import CollectionReader, among, compared, literal
+from surefind.engines.milvus.engine import KINDS, CollectionReader, among, compared, literal
+from surefind.engines.server import SAMPLE, ReadOnly, StoredRow, attached_record, columns_of, fields_of, opened
 from surefind.errors import InvalidArgument
 
 SMALLEST = 1 - 2**63  # id that Milvus can parse
 
 
 def open_place(place: str) -> "AttachedCollection":
-    collection = Collection(parse(place))
-    try:
-        return AttachedCollection(collection)
-    except BaseException:
-        collection.close()
-        raise
+    return opened(AttachedCollection, Collection(parse(place)))
 
 
 class AttachedCollection(ReadOnly, CollectionReader):
@@ -41,84 +25,46 @@ class AttachedCollection(ReadOnly, CollectionReader):
 
     def __init__(self, collection: Collection) -> None:
         place, types = collection.place, collection.pymilvus.DataType
-        given = {"metric": "l2", **place.columns}
-        check_column("metric", given["metric"], METRICS)
         there = {its["name"]: its for its in collection.call("describe_collection")["fields"]}
-        for what in ("vector", "id", *(["label"] if given.get("label") else [])):
-            check_column(what, given[what], tuple(there))
-        name, vector = there[given["id"]], there[given["vector"]]
-        if not name.get("is_primary"):
+        given = columns_of(place.columns, tuple(there))
+        key, vector = there[given["id"]], there[given["vector"]]
+        if not key.get("is_primary"):
             raise InvalidArgument("id", expected="the primary key", got=repr(given["id"]))
         if vector["type"] != types.FLOAT_VECTOR:
             raise InvalidArgument("vector", expected="a field of float vectors", got=types(vector["type"]).name)
         index = collection.index(given["vector"])
-        metric = given["metric"].upper()
-        if index is None or index["metric_type"] != metric:
-            raise InvalidArgument(
-                "metric",
-                expected=f"that of the field's index, {index['metric_type'].lower()}"
-                if index
-                else "a field with an index",
-                got=given["metric"],
-            )
+        if index is None or index["metric_type"] != given["metric"].upper():
+            built = f"that of the field's index, {index['metric_type'].lower()}" if index else "a field with an index"
+            raise InvalidArgument("metric", expected=built, got=given["metric"])
         whole = (types.INT8, types.INT16, types.INT32, types.INT64)
-        kinds = {
-            types.VARCHAR: "string",
-            types.BOOL: "bool",
-            **dict.fromkeys((*whole, types.FLOAT, types.DOUBLE), "number"),
-        }
+        kinds = {types.VARCHAR: "string", types.BOOL: "bool"}
+        kinds |= dict.fromkeys((*whole, types.FLOAT, types.DOUBLE), "number")
         fields = {
-            its["name"]: (its["name"], kinds[its["type"]])
-            for its in there.values()
-            if its["type"] in kinds and NAME.fullmatch(its["name"])
+            name: (name, kinds[its["type"]])
+            for name, its in there.items()
+            if its["type"] in kinds and NAME.fullmatch(name)
         }
-        if (label := given.get("label")) and label not in fields:
-            raise InvalidArgument("label", expected="texts or numbers", got=repr(label))
-        self._own_fields: dict[str, tuple[str, str]] = {
-            name: its
-            for name, its in label_fields(fields, label).items()
-            if name not in (VAR, given["id"]) or name == "label"
-        }
-        self._id, self._number = given["id"], name["type"] in whole
-        self._whole = {its["name"] for its in there.values() if its["type"] in whole}
-        self._single = {its["name"] for its in there.values() if its["type"] == types.FLOAT}
-        self._metric, self._index_type = metric, str(index["index_type"])
-        self._fields_of_rows = [given["id"], given["vector"], *{n for n, _ in fields.values()}]
+        shown = {name: types(its["type"]).name for name, its in there.items()}
+        self._own_fields: dict[str, tuple[str, str]] = fields_of(fields, given, shown)
+        self._id, self._number = given["id"], key["type"] in whole
+        self._whole = {name for name, its in there.items() if its["type"] in whole}
+        self._single = {name for name, its in there.items() if its["type"] == types.FLOAT}
+        self._metric, self._kind = given["metric"], KINDS.get(index["index_type"], index["index_type"])
+        self._fields_of_rows = [given["id"], given["vector"], *fields]
         self._fields_of_hits = [given["vector"]]
-        columns = "&".join(f"{one}={other}" for one, other in given.items())
-        record = attached_record(f"{place.shown}&{columns}", int(vector["params"]["dim"]), given["metric"])
-        super().__init__(record, collection)
         collection.catch_up()
         sample = collection.query(self._after(""), [given["vector"]], SAMPLE)
-        if not sample:
-            raise EngineError(f"{place.shown} holds no vectors")
         rows = np.array([row[given["vector"]] for row in sample], np.float32)
-        check_lengths(rows, given["metric"])
+        columns = "&".join(f"{one}={other}" for one, other in given.items())
+        super().__init__(attached_record(f"{place.shown}&{columns}", given["metric"], rows), collection)
         self._seen = self.count()
-
-    @property
-    def exact(self) -> bool:
-        return self._index_type == "FLAT"
 
     def refresh(self) -> bool:
         self._collection.catch_up()
         return super().refresh()
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "engine": "milvus",
-            "place": self._shown,
-            "collection": self._collection.place.collection,
-            "attached": True,
-            "kind": self._index_type,
-            "metric": self._metric.lower(),
-            "fields": sorted(self._own_fields),
-            "rows": self.count(),
-        }
-
-    def _exists(self, where: Where) -> bool:
-        """Return whether the fields have the types of the conditions."""
-        return all(self._own_fields.get(one.field, ("", ""))[1] == one.kind for one in where.conditions)
+        return {"engine": "milvus", **super().describe(), "collection": self._collection.place.collection}
 
     def _expression(self, where: Where | None) -> str:
         conditions = where.conditions if where else ()
@@ -156,9 +102,9 @@ class AttachedCollection(ReadOnly, CollectionReader):
 
     def _stored_row(self, row: Mapping[str, Any]) -> StoredRow:
         facts = {field: self._value(name, row[name]) for field, (name, _) in self._own_fields.items()}
-        vector = self._vectors(np.array([row[self._fields_of_rows[1]]], np.float32))[0]
+        vector = self._scaled(np.array([row[self._fields_of_rows[1]]], np.float32))[0]
         metadata = {field: value for field, value in facts.items() if value is not None}
-        return StoredRow(str(row[self._id]), vector, POINT_VAR, "", metadata)
+        return str(row[self._id]), vector, POINT_VAR, "", metadata
 
     def _value(self, name: str, value: Any) -> Value | None:
         """Return a value as it can be stored; floats by their shortest decimals."""
@@ -169,9 +115,3 @@ class AttachedCollection(ReadOnly, CollectionReader):
         found: Value = float(value) if isinstance(value, int) and abs(value) >= 2**53 else value
         check_value(name, found)
         return found
-
-    def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
-        return distance if self._metric == "L2" else 2 - 2 * distance
-
-    def _vectors(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        return vectors if self._metric == "L2" else unit_rows(vectors)

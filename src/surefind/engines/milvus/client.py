@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.attached import COLUMNS
-from surefind.engines.base import RETRY, EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.registry import COLUMNS
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 FORM = "milvus://user:password@host:port/database?collection=name"
 CONNECTING = 5.0  # seconds
 LOADING = 600.0  # seconds; after a crash it takes half a minute
-LONGEST_WAIT = 3600.0  # seconds
-NOT_LOADED = (101, 103)  # error codes
-START = "start the server, or correct host, port, user, password and secure= in the URL"
 Hits = tuple[list[str], list[float], NDArray[np.float32], list[float]]  # as the fields of Found
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -69,12 +67,11 @@ def parse(url: str) -> CollectionUrl:
         or len(dict(given)) < len(given)
         or settings["secure"] not in ("true", "false")
         or not seconds
-        or not 0 < float(seconds[0]) <= LONGEST_WAIT
+        or not 0 < float(seconds[0]) <= 3600
     ):
         raise InvalidArgument(
             "engine",
-            expected="after the '?' at most collection=name, secure=true or false, and "
-            f"timeout=seconds up to {LONGEST_WAIT:g}",
+            expected="after the '?' at most collection=name, secure=true or false, and timeout=seconds up to 3600",
             got="&".join(f"{name}={value}" for name, value in given)[:80],
         )
     database, _, collection = unquote(parts.path).strip("/").rpartition("/")
@@ -112,7 +109,7 @@ def server_error(error: Exception, place: CollectionUrl, *, fix: str = RETRY) ->
     first = str(message).strip().partition("\n")[0][:300] or type(error).__name__
     if place.password:
         first = first.replace(place.password, "***")
-    loaded = getattr(error, "code", None) not in NOT_LOADED
+    loaded = getattr(error, "code", None) not in (101, 103)
     kind = EngineError if loaded else NotLoaded
     return kind(f"{place.shown}: {first}", fix=fix if rpc or not loaded else None)
 
@@ -140,7 +137,8 @@ class Collection:
                 dedicated=True,
             )
         except self._refusals as error:
-            raise server_error(error, place, fix=START) from error
+            fix = "start the server, or correct host, port, user, password and secure= in the URL"
+            raise server_error(error, place, fix=fix) from error
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -148,7 +146,6 @@ class Collection:
             client.close()
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """Call a method of `MilvusClient` on this collection."""
         return self._do(name, self.place.collection, *arguments, **named)
 
     def server_version(self) -> str:
@@ -200,12 +197,8 @@ class Collection:
         return hits_of(found, vectors.shape[1], fields[0])
 
     def index(self, field: str = "vector") -> dict[str, Any] | None:
-        """Return the description of the vector index, if there is one."""
         names = self.call("list_indexes", field_name=field)
         return self.call("describe_index", index_name=names[0]) if names else None
-
-    def load(self) -> None:
-        self.call("load_collection", timeout=LOADING)
 
     def _read(self, name: str, **arguments: Any) -> Any:
         arguments["consistency_level"] = "Customized" if self._since else "Strong"
@@ -213,7 +206,7 @@ class Collection:
         try:
             return self.call(name, **arguments)
         except NotLoaded:  # the server restarted, or someone released it
-            self.load()
+            self.call("load_collection", timeout=LOADING)
             return self.call(name, **arguments)
 
     def _do(self, name: str, *arguments: Any, **named: Any) -> Any:

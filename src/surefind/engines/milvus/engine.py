@@ -14,35 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.base import (
-    LONGEST_ID,
-    Block,
-    EngineError,
-    Found,
-    IndexRecord,
-    Rows,
-    ServerEngine,
-    Space,
-    StoredRow,
-    storable,
-)
+from surefind.engines.base import LONGEST_ID, Block, EngineError, Found, Rows, Space
 from surefind.engines.filters import VAR, Condition, Value, Where
 from surefind.engines.milvus.client import LOADING, Collection, Hits, parse
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, opened, storable
 from surefind.errors import InvalidArgument
 
 FORMAT = 1
 MANY = 100_000  # rows from which `auto` has a graph
-LONGEST_BUILD = 24 * 3600.0  # seconds
 FIELDS = ("id", "vector", "var", "digest", "metadata")
 EVERYTHING = 'id > ""'  # no id is empty
-IDS_AT_ONCE = 4096
 BYTES_AT_ONCE = 1_000_000  # of an expression; larger ones take the server seconds to parse
 LONGEST_ANSWER = 60_000_000  # bytes; the server sends 64 MiB at most
 EASY_ANSWER = 16_000_000  # bytes of an answer where there is a choice
-FIELDS_OF = 800  # rows whose fields an error names: at most one answer
 AT_ONCE = 16_384  # largest number of queries, and of neighbours
-FARTHEST = 32_768  # largest ef
-LARGEST_REST = 70_000  # bytes of a row besides its vector: metadata, id, digest
 BATCH = 4_000_000  # bytes: one message of the server's log, which is atomic
 LONGEST_METADATA = 65_000  # bytes of JSON; Milvus takes 65,536 as it writes it
 TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to build it
@@ -50,6 +35,7 @@ TYPES: dict[str, tuple[str, Mapping[str, Any]]] = {  # Milvus's name and how to 
     "hnsw": ("HNSW", {"M": 32, "efConstruction": 200}),
     "ivf": ("IVF_FLAT", {"nlist": 1024}),
 }
+KINDS = {name: kind for kind, (name, _) in TYPES.items()}  # others, built by somebody else, keep Milvus's name
 
 
 def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> "MilvusEngine":
@@ -65,12 +51,6 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         allow_nan=False,
     )
     with closing(Collection(parse(place))) as collection:
-        there = EngineError(
-            f"there is a collection at {collection.place.shown} already",
-            fix="open it to add to it, or name another collection in the URL",
-        )
-        if collection.call("has_collection"):
-            raise there
         types = collection.pymilvus.DataType
         schema = collection.pymilvus.MilvusClient.create_schema(description=description, enable_dynamic_field=False)
         schema.add_field("id", types.VARCHAR, max_length=LONGEST_ID, is_primary=True)
@@ -81,19 +61,15 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
         try:
             collection.call("create_collection", schema=schema, consistency_level="Strong")
         except EngineError as error:
-            if collection.call("has_collection"):  # someone was quicker
-                raise there from error
-            raise
+            if not collection.call("has_collection"):
+                raise
+            problem = f"there is a collection at {collection.place.shown} already"
+            raise EngineError(problem, fix="open it to add to it, or name another collection in the URL") from error
     return open_place(place)
 
 
 def open_place(place: str) -> "MilvusEngine":
-    collection = Collection(parse(place))
-    try:
-        return MilvusEngine(collection)
-    except BaseException:
-        collection.close()
-        raise
+    return opened(MilvusEngine, Collection(parse(place)))
 
 
 def describe_server(place: str, *, seconds: float) -> str:
@@ -107,20 +83,15 @@ class CollectionReader(ServerEngine):
 
     _fields_of_rows: Sequence[str] = FIELDS  # id and vector first
     _fields_of_hits: Sequence[str] = ("vector", "var")
-    _metric = "L2"
+    _metric = "l2"  # else unit vectors
 
     def __init__(self, record: IndexRecord, collection: Collection) -> None:
-        super().__init__(record, collection.place.shown)
-        self._collection = collection
+        super().__init__(record, collection.place.shown, collection)
+        self._collection, self._hit_bytes = collection, 4 * record.space.width + LONGEST_ID + 32  # in an answer
 
     @property
     def max_k(self) -> int:
         return min(AT_ONCE, LONGEST_ANSWER // self._hit_bytes)
-
-    @property
-    def _hit_bytes(self) -> int:
-        """Size of a hit in an answer."""
-        return 4 * self.space.width + LONGEST_ID + 32
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest, in as many requests as their answers need.
@@ -129,12 +100,12 @@ class CollectionReader(ServerEngine):
         """
         width, wanted = vectors.shape[1], self._expression(where)
         at_once = max(1, min(AT_ONCE, EASY_ANSWER // (k * self._hit_bytes)))
-        effort = {"ef": min(max(100, 2 * k), FARTHEST), "nprobe": 128}
+        effort = {"ef": min(max(100, 2 * k), 32_768), "nprobe": 128}
         hits: list[Hits] = []
         for start in range(0, len(vectors), at_once):
             some = vectors[start : start + at_once]
             hits += self._collection.search(
-                some, k, expression=wanted, effort=effort, fields=self._fields_of_hits, metric=self._metric
+                some, k, expression=wanted, effort=effort, fields=self._fields_of_hits, metric=self._metric.upper()
             )
         shape = (len(hits), max((len(one[0]) for one in hits), default=0))
         found = Found(
@@ -146,20 +117,21 @@ class CollectionReader(ServerEngine):
         for row, (ids, distance, near, var) in enumerate(hits):
             count = len(ids)
             found.keys[row, :count] = list(map(str, ids))
-            found.distance[row, :count] = self._squared(np.array(distance, np.float32))
-            found.vectors[row, :count], found.var[row, :count] = self._vectors(near), var
+            apart = np.array(distance, np.float32)
+            found.distance[row, :count] = apart if self._metric == "l2" else 2 - 2 * apart
+            found.vectors[row, :count], found.var[row, :count] = self._scaled(near), var
         if not shape[1]:
-            self._check_fields(where)
+            self.count(where)  # an error if a field is unknown
         return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
-        at_once = LONGEST_ANSWER // (4 * self.space.width + LARGEST_REST)
+        at_once = LONGEST_ANSWER // (4 * self.space.width + 70_000)  # bytes of metadata, id, digest
         found = (
             self._stored_row(row)
             for some in portions(values, at_once)  # keys are ids
             for row in self._collection.query(self._among(some), self._fields_of_rows, len(some))
         )
-        return {row.id: row for row in found}
+        return {row[0]: row for row in found}
 
     def scan(self, where: Where | None = None) -> Iterator[Block]:
         """Yield rows that are there all the while once; concurrent writes may be missing.
@@ -171,20 +143,14 @@ class CollectionReader(ServerEngine):
         while found := self._collection.query(f"{self._after(last)} and {self._expression(where)}", fields, at_once):
             keys = np.empty(len(found), dtype=object)
             keys[:] = [str(row[name]) for row in found]
-            vectors = self._vectors(np.array([row[vector] for row in found], dtype=np.float32))
+            vectors = self._scaled(np.array([row[vector] for row in found], dtype=np.float32))
             yield Block(keys, vectors, np.array([row.get(VAR, POINT_VAR) for row in found]))
             last = keys[-1]
         if not last:
-            self._check_fields(where)
+            self.count(where)
 
-    def count(self, where: Where | None = None) -> int:
-        found = self._collection.count(self._expression(where))
-        if not found:
-            self._check_fields(where)
-        return found
-
-    def _exists(self, where: Where) -> bool:
-        return bool(self._collection.query(self._expression(where), ["id"], 1))
+    def _count(self, where: Where | None) -> int:
+        return self._collection.count(self._expression(where))
 
     def _expression(self, where: Where | None) -> str:
         return expression(where)
@@ -197,17 +163,8 @@ class CollectionReader(ServerEngine):
         return f"id > {literal(last)}"
 
     def _stored_row(self, row: Mapping[str, Any]) -> StoredRow:
-        return StoredRow(*(row[name] for name in FIELDS))
-
-    def _squared(self, distance: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return squared distances of those that the server computed."""
-        return distance
-
-    def _vectors(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        return vectors
-
-    def close(self) -> None:
-        self._collection.close()
+        name, vector, var, digest, metadata = (row[name] for name in FIELDS)
+        return name, vector, var, digest, metadata
 
 
 class MilvusEngine(CollectionReader):
@@ -221,15 +178,7 @@ class MilvusEngine(CollectionReader):
         super().__init__(_read_record(collection), collection)
         self._kind = _ensure_index(collection, self._record.kind)
         collection.catch_up()
-        self._seen: int | None = self.count()
-
-    @property
-    def revision(self) -> tuple[str, int]:
-        return str(self._record.number), self.count()
-
-    @property
-    def exact(self) -> bool:
-        return self._kind == "flat"
+        self._seen = self.count()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -250,8 +199,7 @@ class MilvusEngine(CollectionReader):
     def remove(self, ids: Sequence[str]) -> int:
         removed = 0
         for some in portions(ids):
-            asked = among("id", some)
-            known = [row["id"] for row in self._collection.query(asked, ["id"], len(some))]
+            known = [row["id"] for row in self._collection.query(among("id", some), ["id"], len(some))]
             if known:
                 self._collection.call("delete", filter=among("id", known))
                 removed += len(known)
@@ -278,8 +226,7 @@ class MilvusEngine(CollectionReader):
         return found
 
     def _fields(self) -> set[str]:
-        """Return the fields of the first rows."""
-        rows = self._collection.query(EVERYTHING, ["metadata"], FIELDS_OF)
+        rows = self._collection.query(EVERYTHING, ["metadata"], 800)  # at most one answer
         return {name for row in rows for name in row["metadata"]}
 
     def refresh(self) -> bool:
@@ -287,7 +234,9 @@ class MilvusEngine(CollectionReader):
 
         Milvus does not report replacements, nor who wrote: it is True after own additions too.
         """
-        self._check_not_replaced()
+        if _read_record(self._collection).number != self._record.number:
+            problem = f"the collection at {self._shown} was dropped, and another made"
+            raise EngineError(problem, fix="open the index again")
         kind = _ensure_index(self._collection, self._record.kind)
         self._collection.catch_up()
         rows = self.count()
@@ -311,11 +260,9 @@ class MilvusEngine(CollectionReader):
     def describe(self) -> dict[str, Any]:
         return {
             "engine": "milvus",
-            "place": self._shown,
+            **super().describe(),
             "collection": self._collection.place.collection,
-            "kind": self._kind,
             "asked_kind": self._record.kind,
-            "rows": self.count(),
             "server": f"Milvus {self._collection.server_version()}",
         }
 
@@ -338,25 +285,11 @@ class MilvusEngine(CollectionReader):
             wrong.append(f"The server counts {counted} rows and shows {seen}.")
         return wrong
 
-    def drop(self) -> None:
-        """Remove the index and all its rows from the server."""
-        self._check_not_replaced()
-        self._collection.call("drop_collection")
-        self.close()
-
-    def _check_not_replaced(self) -> None:
-        if _read_record(self._collection).number != self._record.number:
-            raise EngineError(
-                f"the collection at {self._shown} was dropped, and another made", fix="open the index again"
-            )
-
 
 def _read_record(collection: Collection) -> IndexRecord:
-    """Return the description of the index."""
     shown = collection.place.shown
-    found = collection.call("describe_collection")
     try:
-        meta = json.loads(found["description"])
+        meta = json.loads(collection.call("describe_collection")["description"])
         if meta["surefind"] != FORMAT:
             raise EngineError(
                 f"the collection at {shown} was made by another version of surefind",
@@ -379,9 +312,7 @@ def _ensure_index(collection: Collection, asked: str) -> str:
             f"the index at {collection.place.shown} is for {index['metric_type']}, not for L2",
             fix="drop the index of the field 'vector' and open again",
         )
-    # an index that someone else built keeps Milvus's name
-    built = str(index["index_type"])
-    return {name: kind for kind, (name, _) in TYPES.items()}.get(built, built)
+    return KINDS.get(index["index_type"], str(index["index_type"]))
 
 
 def _build_index(collection: Collection, kind: str) -> None:
@@ -391,23 +322,17 @@ def _build_index(collection: Collection, kind: str) -> None:
     )
     collection.call("create_index", wanted, sync=False)
     _wait_for_index(collection)
-    collection.load()
+    collection.call("load_collection", timeout=LOADING)
 
 
 def _wait_for_index(collection: Collection) -> None:
     """Wait until the index has all flushed rows."""
-    last = time.monotonic() + LONGEST_BUILD
     while (index := collection.index()) is not None and int(index.get("pending_index_rows", 0)):
-        if time.monotonic() > last:
-            raise EngineError(f"the index at {collection.place.shown} was not built in a day")
         time.sleep(0.2)
 
 
 def _wanted(asked: str, present: str, rows: int) -> str:
-    """Return the kind of index that there should be."""
-    if asked != "auto":
-        return asked
-    return "hnsw" if rows >= MANY else present
+    return asked if asked != "auto" else "hnsw" if rows >= MANY else present
 
 
 def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
@@ -429,8 +354,7 @@ def batches(rows: Rows, space: Space) -> list[list[dict[str, Any]]]:
             made.append([])
             left = BATCH
         left -= size
-        values = (name, vectors[number], var[number], digest, metadata)
-        made[-1].append(dict(zip(FIELDS, values, strict=True)))
+        made[-1].append(dict(zip(FIELDS, (name, vectors[number], var[number], digest, metadata), strict=True)))
     return made
 
 
@@ -448,7 +372,6 @@ def expression(where: Where | None) -> str:
 
 
 def compared(condition: Condition, field: str) -> str:
-    """Return a condition on a field by its name in Milvus."""
     values = [literal(value) for value in condition.values]
     if condition.op == "in":
         return f"{field} in [{', '.join(values)}]"
@@ -465,7 +388,7 @@ def among(field: str, values: Iterable[str]) -> str:
     return f"{field} in [{', '.join(map(literal, values))}]"
 
 
-def portions(texts: Iterable[str], at_most: int = IDS_AT_ONCE) -> Iterator[list[str]]:
+def portions(texts: Iterable[str], at_most: int = 4096) -> Iterator[list[str]]:
     """Yield each storable text once, in lists that make expressions of a moderate size."""
     some: list[str] = []
     size = 0

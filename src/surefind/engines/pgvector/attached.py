@@ -1,9 +1,8 @@
 """Table or view that another program filled, searched with pgvector and never changed."""
 
 import json
-import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
@@ -11,31 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from surefind.embeddings import POINT_VAR
-from surefind.engines.attached import (
-    SAMPLE,
-    ReadOnly,
-    attached_record,
-    check_column,
-    check_lengths,
-    label_fields,
-    unit_rows,
-)
 from surefind.engines.base import EngineError, Found
-from surefind.engines.brute_force import nearest
 from surefind.engines.filters import NAME, VAR, Condition, Metadata, Where
+from surefind.engines.knn import nearest_rows
 from surefind.engines.pgvector import schema
-from surefind.engines.pgvector.connection import (
-    SQL,
-    Composable,
-    Connections,
-    Identifier,
-    Literal,
-    Session,
-    from_sent,
-    parse,
-)
-from surefind.engines.pgvector.engine import Clause, Columns, TableReader, joined
+from surefind.engines.pgvector.connection import SQL, Composable, Connections, Identifier, Literal, from_sent, parse
+from surefind.engines.pgvector.engine import Clause, TableReader, joined
 from surefind.engines.pgvector.schema import VectorIndex
+from surefind.engines.server import SAMPLE, ReadOnly, attached_record, columns_of, fields_of, opened
 from surefind.errors import InvalidArgument
 
 MANY = 16  # queries from which one pass over a table without index is quicker
@@ -73,12 +55,7 @@ class Field(NamedTuple):
 
 
 def open_place(place: str) -> "AttachedTable":
-    connections = Connections(parse(place))
-    try:
-        return AttachedTable(connections)
-    except BaseException:
-        connections.close()
-        raise
+    return opened(AttachedTable, Connections(parse(place)))
 
 
 class AttachedTable(ReadOnly, TableReader):
@@ -91,81 +68,64 @@ class AttachedTable(ReadOnly, TableReader):
 
     def __init__(self, connections: Connections) -> None:
         table = connections.table
-        given = {"id": "id", "metric": "l2", **table.columns}
-        self._metric, label = given["metric"], given.get("label")
-        check_column("metric", self._metric, tuple(OPERATORS))
         with connections.borrowed() as session:
             schema.check_extension(session)
             types = {name: rest for name, *rest in session.run(TYPES, [table.quoted])}
             if not types:
                 raise EngineError(f"{table.shown}: there is no table or view {table.name}")
-            for what in ("vector", "id", *(["label"] if label else [])):
-                check_column(what, given[what], tuple(types))
+            given = columns_of(table.columns, tuple(types))
             kind = types[given["vector"]][0]
             if kind not in ("vector", "halfvec"):
                 raise InvalidArgument("vector", expected="a column of vectors", got=kind)
-            self._id_type = types[given["id"]][0]
             fields = {
                 name: _field(name, *its)
                 for name, its in types.items()
                 if NAME.fullmatch(name) and (its[1] in KINDS or its[0] == "uuid")
             }
-            if label and label not in fields:
-                raise InvalidArgument("label", expected="texts or numbers", got=f"{label} {types[label][0]}")
-            self._own_fields = {
-                name: its
-                for name, its in label_fields(fields, label).items()
-                if name not in (VAR, given["id"]) or name == "label"
-            }
+            self._own_fields = fields_of(fields, given, {name: its for name, (its, _) in types.items()})
+            self._metric, self._id_type = given["metric"], types[given["id"]][0]
+            self._squared = SQUARED[self._metric]
             vector, row = Identifier(given["vector"]), Identifier(given["id"])
             self._there = SQL("{} IS NOT NULL AND {} IS NOT NULL").format(vector, row)
-            self._check_unique(session, given["id"], row)
-            sample = session.run(
-                "SELECT {vector}::vector FROM {table} WHERE {there} LIMIT {many}",
-                vector=vector,
-                there=self._there,
-                many=Literal(SAMPLE),
-                binary=True,
+            unique = session.run(UNIQUE, [table.quoted, given["id"]]) == [(True,)]
+            repeated: LiteralString = (
+                "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1 LIMIT 1"
             )
-            if not sample:
-                raise EngineError(f"{table.shown} holds no vectors")
-            widths = {len(sent) // 4 - 1 for (sent,) in sample}
+            if not unique and (twice := session.run(repeated, row=row, there=self._there)):
+                raise InvalidArgument("id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice")
+            statement: LiteralString = "SELECT {vector}::vector FROM {table} WHERE {there} LIMIT {many}"
+            names = {"vector": vector, "there": self._there, "many": Literal(SAMPLE)}
+            sample = [sent for (sent,) in session.run(statement, binary=True, **names)]
+            widths = {len(sent) // 4 - 1 for sent in sample}
             if len(widths) > 1:
                 raise InvalidArgument("vector", expected="vectors of one dimension", got=f"{sorted(widths)}")
-            check_lengths(from_sent([sent for (sent,) in sample], min(widths)), self._metric)
             index = schema.vector_index(session, "auto")
-        self._built = index
         key = SQL("{}::text").format(row)
-        between = SQL(OPERATORS[self._metric])
-        columns = Columns(
-            row=row,
-            key=key,
-            id=key,
-            vector=SQL("{}::vector").format(vector),
-            distance=SQL("{} {} surefind_vector::{}").format(vector, between, Identifier(kind)),
-            var=SQL("{}::float8").format(Literal(POINT_VAR)),
-            digest=SQL("''"),
-            metadata=self._json(),
-        )
-        record = attached_record(table.shown, min(widths), self._metric)
+        columns = {
+            "row": row,
+            "key": key,
+            "id": key,
+            "vector": SQL("{}::vector").format(vector),
+            "distance": SQL("{} {} surefind_vector::{}").format(vector, SQL(OPERATORS[self._metric]), Identifier(kind)),
+            "var": SQL("{}::float8").format(Literal(POINT_VAR)),
+            "digest": SQL("''"),
+            "metadata": _json(self._own_fields),
+        }
+        record = attached_record(table.shown, self._metric, from_sent(sample, min(widths, default=0)))
         # a view has no index of its own, but may use that of its table
         super().__init__(record, connections, columns, index or VectorIndex("hnsw", 1))
-        self._seen = self.count()
-
-    @property
-    def exact(self) -> bool:
-        return self._built is None
+        self._kind, self._seen = index.kind if index else "flat", self.count()
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest; many queries without an index in one pass over the table.
 
         The server would read all vectors again for each of them.
         """
-        if self._built is not None or len(vectors) < MANY:
+        if self._kind != "flat" or len(vectors) < MANY:
             return super().search(vectors, k, where)
         query, best = torch.from_numpy(np.ascontiguousarray(vectors)), None
         for block in self.scan(where):
-            near = nearest(query, torch.from_numpy(block.vectors), k)
+            near = nearest_rows(query, torch.from_numpy(block.vectors), k)
             rows, distance = near.rows.numpy(), near.distance.numpy()
             found = Found(block.keys[rows], distance, block.vectors[rows], block.var[rows])
             if best is not None:
@@ -173,62 +133,21 @@ class AttachedTable(ReadOnly, TableReader):
                 found = Found(*(np.concatenate(pair, axis=1) for pair in pairs))
             order = np.argsort(found.distance, axis=1, kind="stable")[:, :k]
             first = (np.arange(len(order))[:, None], order)
-            best = Found(*map(operator.itemgetter(first), found))
+            best = Found(found.keys[first], found.distance[first], found.vectors[first], found.var[first])
         return super().search(vectors, k, where) if best is None else best
 
     def describe(self) -> dict[str, Any]:
-        table = self._connections.table
-        return {
-            "engine": "pgvector",
-            "place": table.shown,
-            "table": table.name,
-            "attached": True,
-            "kind": self._built.kind if self._built else "flat",
-            "metric": self._metric,
-            "fields": sorted(self._own_fields),
-            "rows": self.count(),
-        }
-
-    def _check_unique(self, session: Session, name: str, row: Composable) -> None:
-        if session.run(UNIQUE, [session.table.quoted, name]) == [(True,)]:
-            return
-        twice = session.run(
-            "SELECT {row}::text FROM {table} WHERE {there} GROUP BY {row} HAVING count(*) > 1 LIMIT 1",
-            row=row,
-            there=self._there,
-        )
-        if twice:
-            raise InvalidArgument("id", expected="a column without repetitions", got=f"{twice[0][0]!r} twice")
-
-    def _json(self) -> Composable:
-        """Return the fields as JSON text; to JSON, infinity would be a text."""
-        if not self._own_fields:
-            return SQL("'{{}}'")
-        finite = SQL("CASE WHEN abs({0}) < 'Infinity' THEN {0} END")
-        each = [
-            SQL("{} AS {}").format(
-                finite.format(its.sql) if its.type == "double precision" else its.sql, Identifier(name)
-            )
-            for name, its in self._own_fields.items()
-        ]
-        return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(SQL(", ").join(each))
+        return {"engine": "pgvector", **super().describe(), "table": self._connections.table.name}
 
     def _metadata(self, text: str) -> Metadata:
         found = json.loads(text, parse_int=lambda digits: (int if len(digits) < 16 else float)(digits))
         return {name: value for name, value in found.items() if value is not None}
 
-    def _vectors(self, received: Any) -> NDArray[np.float32]:
-        vectors = super()._vectors(received)
-        return vectors if self._metric == "l2" else unit_rows(vectors)
-
-    def _squared(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        return SQUARED[self._metric](distance)
-
     def _among(self, column: str) -> Composable:
         same = super()._among(column)
         if self._id_type in IDS:
             kind = SQL(IDS[self._id_type][0])
-            same = SQL("{} = ANY(%s::text[]::{}[])").format(self._columns.row, kind)
+            same = SQL("{} = ANY(%s::text[]::{}[])").format(self._columns["row"], kind)
         return SQL("{} AND {}").format(same, self._there)
 
     def _known(self, values: list[Any]) -> list[Any]:
@@ -267,3 +186,13 @@ def _field(name: str, kind: str, category: str) -> Field:
     if category in ("N", "B") or kind in ("text", "character varying"):
         return Field(column, KINDS[category], kind)
     return Field(SQL("{}::text").format(column), "string", "text")
+
+
+def _json(fields: Mapping[str, Field]) -> Composable:
+    """Return the fields as JSON text; to JSON, infinity would be a text."""
+    if not fields:
+        return SQL("'{{}}'")
+    finite = SQL("CASE WHEN abs({0}) < 'Infinity' THEN {0} END")
+    shown = {n: finite.format(its.sql) if its.type == "double precision" else its.sql for n, its in fields.items()}
+    each = [SQL("{} AS {}").format(value, Identifier(name)) for name, value in shown.items()]
+    return SQL("(SELECT to_json(fields) FROM (SELECT {}) AS fields)::text").format(SQL(", ").join(each))

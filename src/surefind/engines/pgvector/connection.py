@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, LiteralString
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.attached import COLUMNS
-from surefind.engines.base import RETRY, EngineError, unreadable_url
+from surefind.engines.base import EngineError
+from surefind.engines.registry import COLUMNS
+from surefind.engines.server import RETRY, unreadable_url
 from surefind.errors import InvalidArgument
 
 try:
@@ -48,15 +50,11 @@ DEFAULTS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-REFUSED = {"replication", "sslkeylogfile"}  # another protocol; secrets in a file
 SECRETS = ("password", "sslpassword", "oauth_client_secret")
-MOST_CONNECTIONS = 64
 # Nothing is prepared: a generic plan does not use the vector index.
 OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-_URL = re.compile(r"pgvector://([^@/?]*@)?[^@?]*(\?.*)?", re.DOTALL)
 _IN_PATH = re.compile(r"(pgvector://(?:[^@/?]*@)?[^@/?]*/[^/?]+)/([^/?]+)(\?.*)?", re.DOTALL)
 _OURS = ("table", *COLUMNS)  # parameters
-_TABLE = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _HEAD = np.dtype([("width", ">u2"), ("unused", ">u2")])
 
 # It logs a warning for each failed connection; the same failure is raised here.
@@ -78,13 +76,12 @@ class TableUrl:
 
     @property
     def quoted(self) -> str:
-        """Name for `to_regclass`."""
         return self.identifier.as_string(None)
 
 
 def parse(url: str) -> TableUrl:
     """Parse a URL: all but table and columns is libpq's, and so are PGPASSWORD and .pgpass."""
-    if not _URL.fullmatch(url):
+    if not re.fullmatch(r"pgvector://([^@/?]*@)?[^@?]*(\?.*)?", url, re.DOTALL):
         raise unreadable_url(FORM)
     place = url
     if in_path := _IN_PATH.fullmatch(url):
@@ -94,7 +91,7 @@ def parse(url: str) -> TableUrl:
     ours = [(name, unquote(part.partition("=")[2])) for name, part in pairs if name in _OURS]
     tables = [value for name, value in ours if name == "table"] or ["surefind"]
     columns = {name: value for name, value in ours if name in COLUMNS}
-    own = _TABLE.fullmatch(tables[0]) and tables[0] != REGISTRY
+    own = re.fullmatch(r"[a-z_][a-z0-9_]{0,47}", tables[0]) and tables[0] != REGISTRY
     if len(tables) > 1 or not (own or columns) or "\0" in tables[0]:
         raise InvalidArgument(
             "table",
@@ -108,8 +105,8 @@ def parse(url: str) -> TableUrl:
     except DatabaseError:
         raise unreadable_url(FORM) from None  # the cause may show a password
     given = {name: str(value) for name, value in read.items()}
-    # libpq may take the first half of a password with a slash for a port.
-    if not re.fullmatch("[0-9,]*", given.get("port", "")) or REFUSED & given.keys():
+    # libpq may take the first half of a password with a slash for a port; another protocol; secrets in a file
+    if not re.fullmatch("[0-9,]*", given.get("port", "")) or {"replication", "sslkeylogfile"} & given.keys():
         raise unreadable_url(FORM)
     shown = re.sub(r"(://[^:@/?]*):[^@/]*@", r"\1@", url)
     shown = re.sub(rf"([?&])({'|'.join(SECRETS)})=[^&]*&?", r"\1", shown).rstrip("?&")
@@ -178,12 +175,13 @@ class Connections:
 
     def __init__(self, table: TableUrl) -> None:
         self.table = table
+        self._settings: WeakKeyDictionary[Connection, dict[str, str]] = WeakKeyDictionary()
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             make_conninfo(**table.parameters),
             kwargs=OPTIONS,
             configure=partial(_configure, read_only=bool(table.columns)),
             min_size=0,
-            max_size=MOST_CONNECTIONS,
+            max_size=64,
             reconnect_timeout=0,
             num_workers=1,
             open=True,
@@ -191,7 +189,6 @@ class Connections:
 
     @contextmanager
     def borrowed(self) -> Iterator[Session]:
-        """Borrow a connection outside any transaction."""
         with server_errors(self.table):
             connection = self._take()
             try:
@@ -200,8 +197,16 @@ class Connections:
                 self._pool.putconn(connection)
 
     @contextmanager
+    def tuned(self, settings: LiteralString, values: dict[str, str]) -> Iterator[Session]:
+        """Borrow a connection with settings, which it keeps: nothing is sent if it has them."""
+        with self.borrowed() as session:
+            if self._settings.get(session.connection) != values:
+                session.run(settings, values)
+                self._settings[session.connection] = values
+            yield session
+
+    @contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Begin a transaction, committed when the block ends, rolled back when it raises."""
         with self.borrowed() as session, session.connection.transaction():
             yield session
 
@@ -224,8 +229,9 @@ class Connections:
                 connection = self._pool.getconn()
             except PoolClosed:
                 raise EngineError(f"{self.table.shown} is closed") from None
-            try:
-                connection.execute("")
+            try:  # without a word to the server; the second call meets the end behind its last message
+                connection.pgconn.consume_input()
+                connection.pgconn.consume_input()
             except DatabaseError:  # died since its last use, as when the server was restarted
                 self._pool.putconn(connection)
             else:

@@ -2,14 +2,13 @@
 
 import json
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.engines.base import Block, Found, IndexRecord, Rows, ServerEngine, Space, StoredRow, storable
+from surefind.engines.base import Block, Found, Rows, Space
 from surefind.engines.filters import VAR, Condition, Metadata, Where
 from surefind.engines.pgvector import schema
 from surefind.engines.pgvector.connection import (
@@ -24,13 +23,11 @@ from surefind.engines.pgvector.connection import (
     to_sent,
 )
 from surefind.engines.pgvector.schema import VectorIndex
+from surefind.engines.server import IndexRecord, ServerEngine, StoredRow, opened, storable
 
-MOST = 1_000_000  # largest k
 NUMBERS_AT_ONCE = 2**21  # of the vectors in one statement that writes or reads: 8 MB
-NUMBERS_OF_ANSWER = 2**24  # of the vectors in one answer to a search: 64 MB
-QUERIES_AT_ONCE = 256
 
-# All queries of a block in one statement, and vectors only of hits: 1.4 times as fast as one
+# All queries in one statement, and vectors only of hits: 1.4 times as fast as one
 # statement per query, three times when k is large. Names that no attached table has.
 NEAREST: LiteralString = """
 SELECT surefind_query, surefind_distance, {key}, {var}, {vector}
@@ -44,11 +41,11 @@ FROM (
 ) AS found JOIN {table} AS kept ON {row} = surefind_row
 """
 SETTINGS: LiteralString = """
-SELECT set_config('jit', 'off', true),
-    set_config('hnsw.ef_search', %(effort)s, true),
-    set_config('hnsw.iterative_scan', 'strict_order', true),
-    set_config('ivfflat.probes', %(probes)s, true),
-    set_config('ivfflat.iterative_scan', 'relaxed_order', true)
+SELECT set_config('jit', 'off', false),
+    set_config('hnsw.ef_search', %(effort)s, false),
+    set_config('hnsw.iterative_scan', 'strict_order', false),
+    set_config('ivfflat.probes', %(probes)s, false),
+    set_config('ivfflat.iterative_scan', 'relaxed_order', false)
 """
 # Twice as quick as COPY into a temporary table and from there.
 PUT: LiteralString = """
@@ -87,16 +84,10 @@ def create(place: str, space: Space, facts: Mapping[str, Any], *, kind: str) -> 
 
 
 def open_place(place: str) -> "PgvectorEngine":
-    connections = Connections(parse(place))
-    try:
-        return PgvectorEngine(connections)
-    except BaseException:
-        connections.close()
-        raise
+    return opened(PgvectorEngine, Connections(parse(place)))
 
 
 def describe_server(place: str, *, seconds: int) -> str:
-    """Return the versions of a server and its extension; an index need not be there."""
     table = parse(place)
     table.parameters["connect_timeout"] = str(seconds)
     with connect(table) as session:
@@ -105,126 +96,95 @@ def describe_server(place: str, *, seconds: int) -> str:
         return f"PostgreSQL {session.connection.info.server_version // 10000}, {offered}"
 
 
-class Columns(NamedTuple):
-    """Columns of a table as SQL."""
-
-    row: Composable  # that identifies a row
-    key: Composable  # the same as it is returned
-    id: Composable
-    vector: Composable  # as the type vector
-    distance: Composable  # from `surefind_vector`
-    var: Composable
-    digest: Composable
-    metadata: Composable  # JSON as text
-
-
-OWN_COLUMNS = Columns(
-    row=SQL("key"),
-    key=SQL("key"),
-    id=SQL("id"),
-    vector=SQL("vector"),
-    distance=SQL("vector <-> surefind_vector"),
-    var=SQL("var"),
-    digest=SQL("coalesce(digest, '')"),
-    metadata=SQL("metadata"),
-)
+Columns = dict[str, Composable]  # `key` is `row` as it is returned; `metadata` is JSON as text
+OWN_COLUMNS: Columns = {
+    "row": SQL("key"),
+    "key": SQL("key"),
+    "id": SQL("id"),
+    "vector": SQL("vector"),
+    "distance": SQL("vector <-> surefind_vector"),
+    "var": SQL("var"),
+    "digest": SQL("coalesce(digest, '')"),
+    "metadata": SQL("metadata"),
+}
 
 
 class TableReader(ServerEngine):
     """Search and reads of a table with vectors."""
 
     _keys = "i8"  # type of the keys
+    _squared: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.square  # distances as the server has them
 
     def __init__(
         self, record: IndexRecord, connections: Connections, columns: Columns, index: VectorIndex | None
     ) -> None:
-        super().__init__(record, connections.table.shown)
+        super().__init__(record, connections.table.shown, connections)
         self._connections, self._columns, self._index = connections, columns, index
 
     @property
-    def exact(self) -> bool:
-        return self._index is None
-
-    @property
     def max_k(self) -> int:
-        return MOST
+        return 1_000_000
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest; queries with fewer by the index are repeated without it."""
-        wanted, index, every = self._clause(where), self._index, np.arange(len(vectors))
-        hits = self._search_hits(vectors, every, k, wanted, index)
+        wanted, index = self._clause(where), self._index
+        hits = self._search_hits(vectors, k, wanted, index)
         counts = np.bincount(hits["query"], minlength=len(vectors))
-        if index is not None and (counts < k).any():
-            again = self._search_hits(vectors, every[counts < k], k, wanted, None)
+        if index is not None and (short := np.flatnonzero(counts < k)).size:
+            again = self._search_hits(vectors[short], k, wanted, None)
+            again["query"] = short[again["query"]]
             hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
             counts = np.bincount(hits["query"], minlength=len(vectors))
         if not len(hits):
-            self._check_fields(where)
+            self.count(where)  # an error if a field is unknown
         keys = np.unique(hits["key"], return_inverse=True)[1]
         hits = hits[np.lexsort((keys, hits["distance"], hits["query"]))]
         found = np.zeros((len(vectors), int(counts.max(initial=0))), hits.dtype)
         found["distance"], found["var"] = np.inf, 1
         row = hits["query"]
         found[row, np.arange(len(row)) - (np.cumsum(counts) - counts)[row]] = hits
-        columns = (found[name] for name in ("key", "distance", "vector", "var"))
-        keys, distance, near, var = map(np.ascontiguousarray, columns)
+        keys, distance, near, var = (np.ascontiguousarray(found[its]) for its in ("key", "distance", "vector", "var"))
         return Found(keys, distance.astype(np.float32), near, var)
 
     def _search_hits(
-        self,
-        vectors: NDArray[np.float32],
-        queries: NDArray[np.int64],
-        k: int,
-        wanted: "Clause",
-        index: VectorIndex | None,
+        self, vectors: NDArray[np.float32], k: int, wanted: "Clause", index: VectorIndex | None
     ) -> NDArray[np.void]:
-        """Return the hits of these queries among the vectors, in no order."""
-        distance = self._columns.distance
+        """Return the hits of all queries, in no order."""
+        distance, lists = self._columns["distance"], index.lists if index else 1
         exhaustive = SQL("({}) + 0").format(distance)  # no index has this
         names = {"where": wanted.text, "order": distance if index else exhaustive}
-        lists = index.lists if index else 1
         effort = {
             "effort": str(min(1000, max(200, 2 * k))),
             "probes": str(max(1, min(lists, max(10, 2 * math.isqrt(lists))))),
         }
-        width = vectors.shape[1]
-        size = max(1, min(QUERIES_AT_ONCE, NUMBERS_OF_ANSWER // (k * width)))
+        values = {"vectors": to_sent(vectors), "k": k, **wanted.parameters}
+        with self._connections.tuned(SETTINGS, effort) as session:
+            rows = session.run(NEAREST, values, binary=True, **names, **self._columns)
         numbers = [("query", "i8"), ("distance", "f8"), ("key", self._keys), ("var", "f8")]
-        layout = np.dtype([*numbers, ("vector", "f4", (width,))])
-        blocks = [np.empty(0, layout)]
-        for start in range(0, len(queries), size):
-            chosen = queries[start : start + size]
-            values = {"vectors": to_sent(vectors[chosen]), "k": k, **wanted.parameters}
-            with self._connections.transaction() as session:
-                session.run(SETTINGS, effort)
-                rows = session.run(NEAREST, values, binary=True, **names, **self._columns._asdict())
-            if rows:
-                query, apart, key, var, received = zip(*rows, strict=True)
-                hits = np.empty(len(rows), layout)
-                hits["query"] = chosen[np.array(query) - 1]
-                hits["distance"] = self._squared(np.array(apart, np.float64))
-                hits["key"], hits["var"] = key, var
-                hits["vector"] = self._vectors(received)
-                blocks.append(hits[np.isfinite(hits["distance"])])  # zeros have no cosine
-        return np.concatenate(blocks)
+        hits = np.empty(len(rows), [*numbers, ("vector", "f4", (vectors.shape[1],))])
+        if rows:
+            query, apart, hits["key"], hits["var"], received = zip(*rows, strict=True)
+            hits["query"] = np.array(query) - 1
+            hits["distance"] = self._squared(np.array(apart, np.float64))
+            hits["vector"] = self._vectors(received)
+        return np.asarray(hits[np.isfinite(hits["distance"])])  # zeros have no cosine
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
         statement: LiteralString = "SELECT {of}, {id}, {vector}, {var}, {digest}, {metadata} FROM {table} WHERE {which}"
-        of = getattr(self._columns, column)
-        names = {**self._columns._asdict(), "of": of, "which": self._among(column)}
+        names = {**self._columns, "of": self._columns[column], "which": self._among(column)}
         with self._connections.borrowed() as session:
             found = session.run(statement, [self._known(values)], binary=True, **names)
         if not found:
             return {}
         vectors = self._vectors([row[2] for row in found])
         return {
-            key: StoredRow(name, vector, var, digest, self._metadata(text))
+            key: (name, vector, var, digest, self._metadata(text))
             for (key, name, _, var, digest, text), vector in zip(found, vectors, strict=True)
         }
 
     def _among(self, column: str) -> Composable:
         """Return the condition that a key or id is one of the parameter's."""
-        return SQL("{} = ANY(%s)").format(getattr(self._columns, column))
+        return SQL("{} = ANY(%s)").format(self._columns[column])
 
     def _known(self, values: list[Any]) -> list[Any]:
         """Return keys or ids that can be compared with those of rows."""
@@ -235,7 +195,7 @@ class TableReader(ServerEngine):
         wanted, width = self._clause(where), self.space.width
         with self._connections.snapshot() as session, session.connection.cursor("surefind_scan", binary=True) as cursor:
             statement = "SELECT {key}, {vector}, {var} FROM {table} WHERE {where}"
-            names = {**self._columns._asdict(), "where": wanted.text}
+            names = {**self._columns, "where": wanted.text}
             cursor.execute(session.compose(statement, **names), wanted.parameters)
             empty = True
             while found := cursor.fetchmany(max(1, NUMBERS_AT_ONCE // width)):
@@ -243,39 +203,22 @@ class TableReader(ServerEngine):
                 keys, vectors, var = zip(*found, strict=True)
                 yield Block(np.array(keys, self._keys), self._vectors(vectors), np.array(var))
         if empty:
-            self._check_fields(where)
+            self.count(where)
 
-    def count(self, where: Where | None = None) -> int:
+    def _count(self, where: Where | None) -> int:
         wanted = self._clause(where)
         statement = "SELECT count(*) FROM {table} WHERE {where}"
         with self._connections.borrowed() as session:
-            found = int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
-        if not found:
-            self._check_fields(where)
-        return found
+            return int(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
 
-    def _exists(self, where: Where) -> bool:
-        wanted = self._clause(where)
-        statement = "SELECT EXISTS (SELECT FROM {table} WHERE {where})"
-        with self._connections.borrowed() as session:
-            return bool(session.run(statement, wanted.parameters, where=wanted.text)[0][0])
-
-    @abstractmethod
     def _clause(self, where: Where | None) -> "Clause":
-        """Return conditions as SQL."""
-
-    def _squared(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return squared distances of those that the server computed."""
-        return np.square(distance)
+        return clause(where)
 
     def _vectors(self, received: Sequence[bytes]) -> NDArray[np.float32]:
-        return from_sent(received, self.space.width)
+        return self._scaled(from_sent(received, self.space.width))
 
     def _metadata(self, text: str) -> Metadata:
         return dict(json.loads(text))
-
-    def close(self) -> None:
-        self._connections.close()
 
 
 class PgvectorEngine(TableReader):
@@ -290,6 +233,10 @@ class PgvectorEngine(TableReader):
         super().__init__(record, connections, OWN_COLUMNS, index)
 
     @property
+    def _kind(self) -> str:  # type: ignore[override]
+        return self._index.kind if self._index else "flat"
+
+    @property
     def revision(self) -> tuple[str, int]:
         with self._connections.borrowed() as session:
             record, changes = schema.read_record(session)
@@ -302,13 +249,24 @@ class PgvectorEngine(TableReader):
     def add(self, rows: Rows) -> None:
         if not len(rows):
             return
-        new = 0
+        new, size = 0, max(1, NUMBERS_AT_ONCE // self.space.width)
+        vectors, var = self.space.gallery_vectors(rows.embeddings), self.space.var(rows.embeddings)
+        order = sorted(range(len(rows)), key=lambda row: rows.ids[row].encode())
         with self._connections.transaction() as session:
             session.run(DURABLE)
-            for block in put_blocks(rows, self.space):
-                new += session.number(PUT, block)
+            for start in range(0, len(order), size):
+                chosen = order[start : start + size]
+                values = {
+                    "ids": [rows.ids[row] for row in chosen],
+                    "vectors": to_sent(vectors[chosen]),
+                    "var": var[chosen].tolist(),
+                    "digests": [rows.digests[row] or None for row in chosen],
+                    "metadata": [json.dumps(dict(rows.metadata[row]), ensure_ascii=False) for row in chosen],
+                }
+                new += session.number(PUT, values)
             changes = schema.note_change(session, self._record.number, more=new)
-        self._note_own(changes)
+        if self._seen == changes - 1:  # else others wrote since the last refresh
+            self._seen = changes
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.transaction() as session:
@@ -317,7 +275,8 @@ class PgvectorEngine(TableReader):
             if not removed:
                 return 0
             changes = schema.note_change(session, self._record.number, more=-removed)
-        self._note_own(changes)
+        if self._seen == changes - 1:  # else others wrote since the last refresh
+            self._seen = changes
         return removed
 
     def digests_of(self, ids: Sequence[str]) -> dict[str, str]:
@@ -330,14 +289,11 @@ class PgvectorEngine(TableReader):
         with self._connections.borrowed() as session:
             return dict(session.run(statement, [storable(digests)]))
 
-    def count(self, where: Where | None = None) -> int:
+    def _count(self, where: Where | None) -> int:
         if where is not None:
-            return super().count(where)
+            return super()._count(where)
         with self._connections.borrowed() as session:
             return schema.count(session, self._record.number)
-
-    def _clause(self, where: Where | None) -> "Clause":
-        return clause(where)
 
     def _fields(self) -> list[str]:
         with self._connections.borrowed() as session:
@@ -380,34 +336,17 @@ class PgvectorEngine(TableReader):
             extension = schema.extension_version(session)
         return {
             "engine": "pgvector",
-            "place": table.shown,
+            **super().describe(),
             "table": table.name,
-            "kind": self._index.kind if self._index else "flat",
             "asked_kind": self._record.kind,
             "bytes": size,
             "server": f"PostgreSQL {server}",
             "extension": f"pgvector {extension}",
-            "rows": self.count(),
         }
 
     def verify(self) -> list[str]:
         with self._connections.snapshot() as session:
             return schema.check(session, self._record)
-
-    def drop(self) -> None:
-        """Remove the index and all its rows from the database."""
-        with self._connections.transaction() as session:
-            session.run(schema.CREATION_LOCK)
-            schema.note_change(session, self._record.number, more=0)  # fails if it was replaced
-            session.run(schema.SHORT_WAIT)
-            session.run("DROP TABLE IF EXISTS {table}")
-            session.run("DELETE FROM {registry} WHERE name = %s", [session.table.name])
-        self.close()
-
-    def _note_own(self, changes: int) -> None:
-        """Count an own write as seen, unless others wrote since the last refresh."""
-        if changes == self._seen + 1:
-            self._seen = changes
 
 
 class Clause(NamedTuple):
@@ -460,20 +399,3 @@ def joined(where: Where | None, test: Callable[[Condition, Callable[[object], Co
 
     tests = [test(one, placed) for one in (where.conditions if where else ())]
     return Clause(SQL(" AND ").join(tests) if tests else SQL("true"), parameters)
-
-
-def put_blocks(rows: Rows, space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the parameters of the statements that put all rows, in the order of their ids."""
-    order = sorted(range(len(rows)), key=lambda row: rows.ids[row].encode())
-    size = max(1, NUMBERS_AT_ONCE // space.width)
-    vectors, var = space.gallery_vectors(rows.embeddings), space.var(rows.embeddings)
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        metadata = [dict(rows.metadata[row]) for row in chosen]
-        yield {
-            "ids": [rows.ids[row] for row in chosen],
-            "vectors": to_sent(vectors[chosen]),
-            "var": np.asarray(var)[chosen].tolist(),
-            "digests": [rows.digests[row] or None for row in chosen],
-            "metadata": [json.dumps(one, ensure_ascii=False, allow_nan=False) for one in metadata],
-        }

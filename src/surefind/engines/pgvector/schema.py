@@ -6,21 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, LiteralString, NamedTuple
 
-from surefind.engines.base import EngineError, IndexRecord, Space
+from surefind.engines.base import EngineError, Space
 from surefind.engines.pgvector.connection import REGISTRY, SQL, DatabaseError, Identifier, Literal, Session
+from surefind.engines.server import IndexRecord
 from surefind.errors import InvalidArgument
 
 SCHEMA = 1  # layout of the tables
-OLDEST = (0, 8)  # pgvector with iterative scans
-SHORT_WAIT: LiteralString = "SELECT set_config('lock_timeout', '30s', true)"
-# Only one at a time creates or drops tables, until its transaction ends.
-CREATION_LOCK: LiteralString = "SELECT pg_advisory_xact_lock(7309453628123457)"
 WIDEST_INDEXED = 2_000  # numbers in a vector
 MANY = 100_000  # rows from which `auto` has a graph
 SLOW = 10_000  # rows from which a missing vector index is worth a warning
 METHODS = {"hnsw": "hnsw", "ivfflat": "ivf"}
-MOST_MEMORY = 1_048_576  # kB for building
-BYTES_OF_LINKS = 400  # of one row in a graph
 
 # `metadata` is text, as jsonb would turn 1e20 into an integer; `fields` is for conditions. By
 # default vectors of more than 500 numbers are moved out of the row (TOAST), and exhaustive search
@@ -78,14 +73,13 @@ class VectorIndex(NamedTuple):
 
 
 def create_tables(session: Session, space: Space, facts: Mapping[str, Any], kind: str) -> None:
-    """Create the tables, inside a transaction."""
     if kind in BUILD and space.width > WIDEST_INDEXED:
         raise InvalidArgument(
             "kind",
             expected=f"flat or auto, as {kind} takes vectors of at most {WIDEST_INDEXED} numbers",
             got=f"{kind} with {space.width}",
         )
-    session.run(CREATION_LOCK)
+    session.run("SELECT pg_advisory_xact_lock(7309453628123457)")  # one at a time creates tables
     session.run("CREATE EXTENSION IF NOT EXISTS vector")
     check_extension(session)
     name = session.table.name
@@ -111,7 +105,7 @@ def extension_version(session: Session) -> str | None:
 
 def check_extension(session: Session) -> None:
     found = extension_version(session)
-    if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+    if found is None or tuple(map(int, re.findall(r"\d+", found)[:2])) < (0, 8):  # no iterative scans
         has = "no extension pgvector" if found is None else f"pgvector {found}, which is too old"
         raise EngineError(
             f"the database of {session.table.shown} has {has}",
@@ -120,7 +114,6 @@ def check_extension(session: Session) -> None:
 
 
 def read_record(session: Session) -> tuple[IndexRecord, int]:
-    """Return the description of the index and the number of its changes."""
     name, shown = session.table.name, session.table.shown
     exist = session.run("SELECT to_regclass(%s), to_regclass(%s)", [REGISTRY, session.table.quoted])
     found = None not in exist[0] and session.run(
@@ -171,41 +164,30 @@ def vector_index(session: Session, kind: str) -> VectorIndex | None:
 
 def ensure_vector_index(session: Session, *, kind: str, width: int) -> None:
     """Build the index of this kind, inside a transaction, unless it is there and fits."""
-    if _wanted(session, kind, width) is None:
-        return
-    session.run("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
-    wanted = _wanted(session, kind, width)  # another process may have built it meanwhile
-    if wanted is not None:
-        build(session, kind=wanted, width=width)
-
-
-def build(session: Session, *, kind: str, width: int) -> None:
-    """Build a vector index and drop the old one; searches go on, writers wait."""
-    rows = session.number(COUNT)
-    old = session.run(INDEXES, [session.table.quoted])
-    session.run(
-        "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
-        " FROM pg_settings WHERE name = 'maintenance_work_mem'",
-        [min(rows * (4 * width + BYTES_OF_LINKS) // 1024, MOST_MEMORY)],
-    )
-    session.run(BUILD[kind], lists=Literal(lists_for(rows)))
-    session.run(SHORT_WAIT)
-    for name, method, *_ in old:
-        if method in METHODS:
-            session.run("DROP INDEX {name}", name=Identifier(name))
-
-
-def _wanted(session: Session, kind: str, width: int) -> str | None:
-    """Return the kind of index to build now."""
+    session.run("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")  # another process may be building it
     rows, there = session.number(COUNT), vector_index(session, kind)
     if kind == "auto":
         kind = "hnsw" if rows >= MANY and width <= WIDEST_INDEXED else "flat"
     if kind == "flat" or (kind == "ivf" and not rows):
-        return None
-    if there is None or there.kind != kind:
-        return kind
-    outgrown = kind == "ivf" and not 0.5 <= there.lists / lists_for(rows) <= 2
-    return kind if outgrown else None
+        return
+    outgrown = kind == "ivf" and there is not None and not 0.5 <= there.lists / lists_for(rows) <= 2
+    if there is None or there.kind != kind or outgrown:
+        build(session, rows, kind=kind, width=width)
+
+
+def build(session: Session, rows: int, *, kind: str, width: int) -> None:
+    """Build a vector index and drop the old one; searches go on, writers wait."""
+    old = session.run(INDEXES, [session.table.quoted])
+    session.run(
+        "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, true)"
+        " FROM pg_settings WHERE name = 'maintenance_work_mem'",
+        [min(rows * (4 * width + 400) // 1024, 1_048_576)],  # kB: vectors and 400 bytes of links, at most 1 GB
+    )
+    session.run(BUILD[kind], lists=Literal(lists_for(rows)))
+    session.run("SELECT set_config('lock_timeout', '30s', true)")
+    for name, method, *_ in old:
+        if method in METHODS:
+            session.run("DROP INDEX {name}", name=Identifier(name))
 
 
 def lists_for(count: int) -> int:
