@@ -61,7 +61,7 @@ class _SquaredDistances(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             if ctx.same:
                 grad = grad + grad.T
-                return 2 * (grad.sum(1, keepdim=True) * x - grad @ x), None
+                return (2 * grad.sum(1)).diag().sub_(grad, alpha=2) @ x, None
             by_x = 2 * (grad.sum(1, keepdim=True) * x - grad @ y)
             return by_x, 2 * (grad.sum(0)[:, None] * y - grad.T @ x)
 

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from surefind.functional._autograd import LARGEST_SLOPE, call
 from surefind.functional._saddlepoint_solver import Term, finite, terms_at_saddlepoint
-from surefind.functional.normal import hazard, log_tail, share_below
+from surefind.functional.normal import log_cdf_and_slope, share_below
 from surefind.functional.quadratic_form import ChiSquares, QuadraticForm, chi_squares
 
 # Standard deviations within which the terms 1/r - 1/u lose too many digits.
@@ -118,8 +118,7 @@ def _value_and_slopes(
     bend = torch.addcmul(excess.mul_(0.125).add_(1), skew, skew, value=-5 / 24)
     c = torch.addcmul(inv_r, inv_r, inv_r2, value=-1).neg_().addcmul_(inv_u, bend)
     c.addcmul_(inv_u2, torch.add(inv_u, skew, alpha=0.5), value=-1)
-    log_q = log_tail(r)
-    slope = hazard(-r, log_q)
+    log_q, slope = log_cdf_and_slope(-r)
     rest = (c * slope).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
     log_q.add_(rest.log())
     tail = log_q.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
