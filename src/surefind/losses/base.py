@@ -205,9 +205,9 @@ class TripletCriterion(nn.Module, ABC):
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         """Return the standard deviation of tau, for the log."""
 
-    @abstractmethod
     def kl(self, embeddings: Embeddings) -> Tensor | None:
         """Return the divergence of each image from its prior, if this loss has a prior."""
+        return None
 
     def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
         """Return the embeddings; raise InvalidArgument if this loss cannot use them."""
@@ -264,16 +264,10 @@ class TripletCriterion(nn.Module, ABC):
         """Return diagnostics for the log, from at most a million of the triplets.
 
         Args:
-            embeddings: As in `forward`.
-            labels: As in `forward`.
-            indices_tuple: As in `forward`.
-            triplets: As in `forward`.
+            embeddings, labels, indices_tuple, triplets: As in `forward`, which raises the same errors.
 
         Returns:
             Win rate, spread, cost and divergence.
-
-        Raises:
-            InvalidArgument: As `forward`.
         """
         embeddings = self.as_batch(embeddings)
         selection = select_triplets(embeddings, labels, indices_tuple, triplets)

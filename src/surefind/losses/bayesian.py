@@ -84,8 +84,8 @@ class BayesianTripletLoss(TripletCriterion):
     def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
         r"""Sum over all triplets of Gaussians by the normal distribution with slopes in closed form.
 
-            E[tau] = E_ap - E_an,    E_ax = d_ax + D v_x
-            Var[tau] = W_ap + W_an + 4 v_a d_pn,    W_ax = 4 v_x (d_ax + D (v_a + v_x / 2))
+        E[tau] = E_ap - E_an,    E_ax = d_ax + D v_x
+        Var[tau] = W_ap + W_an + 4 v_a d_pn,    W_ax = 4 v_x (d_ax + D (v_a + v_x / 2))
         """
         spread = self.spread_parts(embeddings)
         closed = self.method == "clt" and not self.floor and len(spread) == 1
