@@ -79,15 +79,6 @@ def test_views_as_sharp_as_allowed_fuse_to_what_is_allowed():
     assert ours.spread.item() == pytest.approx(1e12)
 
 
-def near(draw: Draw, family: str, dim: int, count: int) -> tuple[sf.Embeddings, sf.Embeddings]:
-    """A query and neighbours on its side of the origin."""
-    query, others = getattr(draw, family)(1, dim), getattr(draw, family)(count, dim)
-    mean = query.mean + 0.5 * others.mean
-    if family == "spheres":
-        mean = torch.nn.functional.normalize(mean, dim=1)
-    return query, others.replace(mean, others.spread)
-
-
 def by_hand(
     query: sf.Embeddings, neighbours: sf.Embeddings, alpha: float, certainty: bool
 ) -> tuple[list[float], float]:
@@ -121,7 +112,8 @@ def test_expansion_agrees_with_a_plain_loop(family: str, alpha: float, certainty
 
 
 def test_the_variance_of_an_expanded_query_is_that_of_the_weighted_mean(draw: Draw):
-    query, neighbours = near(draw, "gaussians", 4, 3)
+    query, others = draw.gaussians(1, 4), draw.gaussians(3, 4)
+    neighbours = sf.Gaussians(query.mean + 0.5 * others.mean, others.var)
     ours = expand(query, neighbours, alpha=0, certainty=False)  # weights of 1
     together = sf.Gaussians.cat([query, neighbours])
     scale = query.mean.norm() / together.mean.sum(0).norm()
