@@ -57,12 +57,6 @@ def test_match_probability_of_gaussians_is_a_noncentral_chi_square(dim: int, dra
         torch.testing.assert_close(ours, wanted, rtol=0, atol=0.02 / dim)
 
 
-def test_a_central_chi_square_of_two_dimensions_is_an_exponential():
-    point = sf.Gaussians(torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, dtype=torch.float64))
-    exact = match_probability(point, point, 1.0, method="exact").item()
-    assert exact == pytest.approx(1 - torch.exp(torch.tensor(-0.25)).item(), abs=1e-7)
-
-
 @pytest.mark.parametrize(("dim", "error"), [(3, 0.02), (16, 0.005), (64, 0.005)])
 def test_match_probability_on_the_sphere_agrees_with_sampling(dim: int, error: float, draw: Draw):
     query, gallery = draw.spheres(1, dim, kappa=5 * dim), draw.spheres(2, dim, kappa=5 * dim)

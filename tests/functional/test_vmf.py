@@ -36,12 +36,6 @@ def test_terms_divergence_and_its_slope_agree_with_fifty_digits(dim: int):
     torch.testing.assert_close(kappa.grad, kappa.detach() * wanted[:, 1], rtol=1e-11, atol=0)
 
 
-def test_in_three_dimensions_the_length_is_coth_minus_one_over_kappa():
-    kappa = torch.tensor([0.5, 2.0, 20.0], dtype=torch.float64)
-    wanted = 1 / torch.tanh(kappa) - 1 / kappa
-    torch.testing.assert_close(sphere_terms(kappa, 3).length, wanted, rtol=1e-13, atol=0)
-
-
 def test_mean_and_covariance_agree_with_sampling(draw: Draw):
     for dim, kappa in ((2, 3.0), (3, 5.0), (8, 20.0), (64, 30.0)):
         batch = sf.VonMisesFisher(torch.eye(dim, dtype=torch.float64)[:1], torch.tensor([kappa], dtype=torch.float64))

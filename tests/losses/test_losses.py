@@ -1,7 +1,6 @@
 """The losses against plain loops, and what every torch criterion must do."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -152,14 +151,6 @@ def test_the_gradient_of_a_hard_triplet_is_alive_unless_a_floor_kills_it():
         assert lower <= 0.1 * d_ap.grad.item() <= upper
 
 
-def test_the_floor_bounds_the_loss(draw: Draw):
-    batch = sf.Gaussians(100 * draw.gaussians(6, 3).mean, torch.full((6,), 1e-6).double())
-    labels = torch.tensor([0, 0, 1, 1, 2, 2])
-    bounded = sf.losses.BayesianTripletLoss(kl_scale=0.0, floor=1e-8)(batch, labels)
-    assert bounded <= -math.log(1e-8)
-    assert sf.losses.BayesianTripletLoss(kl_scale=0.0)(batch, labels) > 100
-
-
 def test_forward_is_a_scalar_of_the_dtype_of_the_embeddings(draw: Draw):
     batch = batch_of(draw, "gaussians")
     for dtype in (torch.float32, torch.float64):
@@ -169,15 +160,10 @@ def test_forward_is_a_scalar_of_the_dtype_of_the_embeddings(draw: Draw):
             assert value.dtype == dtype
 
 
-def test_no_gradient_is_computed_where_none_is_wanted(draw: Draw):
-    with torch.no_grad():
-        assert not sf.losses.BayesianTripletLoss()(batch_of(draw, "gaussians"), LABELS).requires_grad
-
-
 def test_a_module_shows_its_settings():
-    text = repr(sf.losses.BayesianTripletLoss(method="saddlepoint", centred=True))
-    assert "method='saddlepoint'" in text
-    assert "centred=True" in text
+    assert "method='saddlepoint', centred=True" in repr(
+        sf.losses.BayesianTripletLoss(method="saddlepoint", centred=True)
+    )
     assert repr(sf.losses.TripletLoss(0.3)) == "TripletLoss(margin=0.3)"
 
 

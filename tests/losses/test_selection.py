@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from pytorch_metric_learning import miners
-from pytorch_metric_learning.losses import TripletMarginLoss
 from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets, get_all_triplets_indices
 from sampling import Draw
 
@@ -37,18 +36,6 @@ def test_a_miner_of_pytorch_metric_learning_drops_in(miner, loss, draw: Draw):
     wanted = loss(batch, triplets=(a, p, n))
     torch.testing.assert_close(loss(batch, LABELS, mined), wanted)
     torch.testing.assert_close(loss(batch, LABELS, indices_tuple=mined), wanted)
-
-
-def test_our_triplet_loss_is_theirs_on_squared_distances(draw: Draw):
-    """Their hinge on squared Euclidean distance and a mean over all triplets is ours."""
-    from pytorch_metric_learning.distances import LpDistance
-    from pytorch_metric_learning.reducers import MeanReducer
-
-    mean = draw.spheres(len(LABELS), 6).mean.float()
-    theirs = TripletMarginLoss(
-        margin=0.2, distance=LpDistance(normalize_embeddings=False, power=2), reducer=MeanReducer()
-    )
-    torch.testing.assert_close(sf.losses.TripletLoss()(mean, LABELS), theirs(mean, LABELS))
 
 
 def test_all_triplets_are_those_of_pytorch_metric_learning(draw: Draw):

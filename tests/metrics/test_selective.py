@@ -54,14 +54,6 @@ def test_areas_and_risks_of_resamples_are_those_of_the_curve_of_rows_written_out
             assert risk[row].item() == pytest.approx(curve.risk_at(coverage), abs=1e-12)
 
 
-def test_the_best_order_has_no_excess_and_the_worst_the_most():
-    right = torch.tensor([True] * 7 + [False] * 3)
-    rank = torch.arange(10)
-    best, equal, worst = (risk_coverage(x, right).excess for x in (-rank, torch.zeros(10), rank))
-    assert best == pytest.approx(0, abs=1e-12)
-    assert worst > equal > 0
-
-
 def test_a_resample_of_nothing_is_nan():
     nothing = torch.zeros(1, 2)
     found = risk_profile(torch.ones(2), torch.tensor([True, False]), (0.8,), weights=nothing)

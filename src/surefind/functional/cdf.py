@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from surefind.errors import InvalidArgument
-from surefind.functional._saddlepoint_solver import terms_at_saddlepoint
 from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic_form import QuadraticForm, chi_squares
-from surefind.functional.saddlepoint import log_cdf_saddlepoint
+from surefind.functional.saddlepoint import log_cdf_saddlepoint, terms_at_saddlepoint
 from surefind.validation import check_choice
 
 METHODS = ("clt", "saddlepoint", "exact")

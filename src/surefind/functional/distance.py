@@ -30,9 +30,6 @@ def squared_distances(x: Tensor, y: Tensor) -> Tensor:
 
     Returns:
         Squared distances, (N, M), in the type of `x`.
-
-    Raises:
-        InvalidArgument: If the shapes do not fit.
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise InvalidArgument("x, y", expected="shapes (N, D) and (M, D)", got=f"{tuple(x.shape)} and {tuple(y.shape)}")
@@ -61,7 +58,7 @@ class _SquaredDistances(torch.autograd.Function):
         with torch.autocast(x.device.type, enabled=False):
             if ctx.same:
                 grad = grad + grad.T
-                return 2 * (grad.sum(1, keepdim=True) * x - grad @ x), None
+                return (2 * grad.sum(1)).diag().sub_(grad, alpha=2) @ x, None
             by_x = 2 * (grad.sum(1, keepdim=True) * x - grad @ y)
             return by_x, 2 * (grad.sum(0)[:, None] * y - grad.T @ x)
 
@@ -108,13 +105,12 @@ def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Expected squared distances, (N, M).
-
-    Raises:
-        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
-    return _expected(query.spread[:, None], gallery, between)
+    if isinstance(gallery, Gaussians):
+        return between + gallery.dim * (query.spread[:, None] + gallery.spread)
+    return 2 - 2 * inner_product(query.spread[:, None], gallery.spread, between, gallery.dim).mean
 
 
 def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
@@ -129,9 +125,6 @@ def distance_variance(query: Embeddings, gallery: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N, M).
-
-    Raises:
-        InvalidArgument: If family or dimension of the two differ.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -147,9 +140,6 @@ def paired_distance_variance(query: Embeddings, other: Embeddings) -> Tensor:
 
     Returns:
         Variances of the squared distance, (N,).
-
-    Raises:
-        InvalidArgument: If family, dimension or number of the two differ.
     """
     check_pair(query, other, "query, other")
     if len(query) != len(other):
@@ -172,9 +162,6 @@ def match_probability(query: Embeddings, gallery: Embeddings, radius: float, *, 
 
     Returns:
         Probabilities, (N, M).
-
-    Raises:
-        InvalidArgument: If family or dimension differ, or radius or method is not valid.
     """
     check_pair(query, gallery)
     between = squared_distances(query.mean, gallery.mean)
@@ -204,9 +191,6 @@ def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:
 
     Returns:
         Divergences, (N,).
-
-    Raises:
-        InvalidArgument: If `batch` is no embeddings.
     """
     check_embeddings("batch", batch)
     if not isinstance(batch, Gaussians):
@@ -230,9 +214,6 @@ def hit_match_probability(
 
     Returns:
         Probabilities, (N, K).
-
-    Raises:
-        InvalidArgument: If radius or method is not valid.
     """
     on_sphere = family != Gaussians.family
     spread, other = (torch.from_numpy(1 / its if on_sphere else its) for its in (query_var[:, None], var))
@@ -243,12 +224,6 @@ def hit_match_probability(
 
 
 # The following take squared distances of means; spread, gallery and distances broadcast.
-
-
-def _expected(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:
-    if isinstance(gallery, Gaussians):
-        return between + gallery.dim * (query_spread + gallery.spread)
-    return 2 - 2 * inner_product(query_spread, gallery.spread, between, gallery.dim).mean
 
 
 def _variance(query_spread: Tensor, gallery: Embeddings, between: Tensor) -> Tensor:

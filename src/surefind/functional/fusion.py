@@ -23,9 +23,6 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
         views: K embeddings, at least one.
         correlation: Correlation of the errors of the views, from 0 to 1.
 
-    Returns:
-        One embedding.
-
     Raises:
         InvalidArgument: If there is no view, or the correlation is not from 0 to 1.
 
@@ -78,9 +75,6 @@ def expand(query: Embeddings, neighbours: Embeddings, *, alpha: float = 3.0, cer
 
     Returns:
         N embeddings.
-
-    Raises:
-        InvalidArgument: If families, dimensions or numbers of rows do not fit.
     """
     check_pair(query, neighbours, "query, neighbours")
     check_number("alpha", alpha, "a number from 0 on", lambda x: 0 <= x < 1e6)

@@ -31,9 +31,6 @@ def gallery_vectors(gallery: Embeddings) -> Tensor:
 
     Returns:
         Vectors, (M, D + 1).
-
-    Raises:
-        InvalidArgument: If `gallery` is no embeddings.
     """
     check_embeddings("gallery", gallery)
     if isinstance(gallery, Gaussians):
@@ -51,9 +48,6 @@ def query_vectors(query: Embeddings) -> Tensor:
 
     Returns:
         Vectors, (N, D + 1).
-
-    Raises:
-        InvalidArgument: If `query` is no embeddings.
     """
     check_embeddings("query", query)
     return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)

@@ -76,17 +76,12 @@ def triplet_moments(
     the sphere, the part that changes sign when the spreads of p and n are swapped.
 
     Args:
-        anchor: T embeddings, or one.
-        positive: T embeddings, or one.
-        negative: T embeddings, or one.
+        anchor, positive, negative: T embeddings each, or one.
         centred: Whether to use the bias-corrected mean.
         sphere: Moments of von Mises-Fisher embeddings, "exact" or "gaussian".
 
     Returns:
         Mean and variance, (T,) each.
-
-    Raises:
-        InvalidArgument: If families, dimensions or numbers of rows differ.
     """
     return moments(triplets_of(anchor, positive, negative, sphere=sphere), centred=centred)
 
@@ -104,20 +99,14 @@ def triplet_log_prob(
     r"""log P(tau < -margin) with tau = |a - p|^2 - |a - n|^2, row by row.
 
     Args:
-        anchor: T embeddings, or one.
-        positive: T embeddings, or one.
-        negative: T embeddings, or one.
+        anchor, positive, negative: T embeddings each, or one.
         margin: Margin between the squared distances.
         method: "clt" takes tau as normal, as the paper does; "saddlepoint" is of second order, with
             an error of 2e-7 at D = 128; "exact" integrates, slowly, for Gaussian moments only.
-        centred: As in `triplet_moments`.
-        sphere: As in `triplet_moments`.
+        centred, sphere: As in `triplet_moments`.
 
     Returns:
         Log-probabilities, (T,).
-
-    Raises:
-        InvalidArgument: As `triplet_moments`, or if margin or method is not valid.
     """
     triplets = triplets_of(anchor, positive, negative, sphere=sphere)
     return log_prob(triplets, margin=margin, method=method, centred=centred)
@@ -127,16 +116,11 @@ def nearer_probability(query: Embeddings, near: Embeddings, far: Embeddings, *, 
     """P(near is nearer to the query than far), row by row.
 
     Args:
-        query: T embeddings, or one.
-        near: T embeddings, or one.
-        far: T embeddings, or one.
+        query, near, far: T embeddings each, or one.
         method: As in `triplet_log_prob`.
 
     Returns:
         Probabilities, (T,).
-
-    Raises:
-        InvalidArgument: As `triplet_log_prob`.
     """
     return triplet_log_prob(query, near, far, method=method).exp()
 

@@ -1,7 +1,7 @@
 """Base of the triplet losses: selection of triplets, and their mean in chunks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,36 +16,26 @@ from surefind.functional._autograd import call
 from surefind.functional.distance import squared_distances, triplet_distances
 from surefind.validation import as_integers, as_tensor
 
-Term = Callable[..., Tensor]  # (chunk, *inputs) -> scalar
+# (chunk, inputs, slopes) -> sum of the costs of a chunk; adds the slopes by each input
+Term = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Tensor]
 
 
-def sum_over_chunks(term: Term, chunks: Iterator[Any], *inputs: Tensor) -> Tensor:
-    """Sum term(chunk, *inputs) over all chunks, as a float64 scalar.
+def sum_over_chunks(term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
+    """Sum a term over all chunks, as a float64 scalar.
 
-    The gradient of each chunk is computed in the forward pass and added up, so that memory is that
-    of one chunk and nothing is computed twice.
+    The gradient is computed in the forward pass, so that memory is that of one chunk and nothing is computed twice.
     """
     return call(_SumOverChunks, term, chunks, *inputs)
 
 
 class _SumOverChunks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, term: Term, chunks: Iterator[Any], *inputs: Tensor) -> Tensor:
-        wanted = [i for i, needed in enumerate(ctx.needs_input_grad[2:]) if needed]
-        leaves = [tensor.detach() for tensor in inputs]
-        for i in wanted:
-            leaves[i].requires_grad_()
+    def forward(ctx: Any, term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
+        slopes = [torch.zeros_like(tensor) for tensor in inputs]
         total = torch.zeros((), dtype=torch.float64, device=inputs[0].device)
-        sums = [torch.zeros_like(leaf) for leaf in leaves]
         for chunk in chunks:
-            with torch.set_grad_enabled(bool(wanted)):
-                value = term(chunk, *leaves)
-            total += value.detach()
-            if wanted:
-                grads = torch.autograd.grad(value, [leaves[i] for i in wanted], materialize_grads=True)
-                for i, grad in zip(wanted, grads, strict=True):
-                    sums[i] += grad
-        ctx.save_for_backward(*sums)
+            total += term(chunk, inputs, slopes)
+        ctx.save_for_backward(*slopes)
         return total
 
     @staticmethod
@@ -68,33 +58,29 @@ class AllTriplets:
     """Every (anchor, positive, negative) that the labels allow: pairs times the whole batch."""
 
     pairs: Tensor  # (2, pairs), anchor and positive
-    differs: Tensor  # (batch, batch) of 0 and 1: the labels differ
+    same: Tensor  # (batch, batch) bool: the labels are equal
+    sizes: Tensor  # (batch,) how many labels are equal to this one, itself included
 
     @classmethod
     def of(cls, labels: Tensor) -> "AllTriplets":
         same = labels[:, None] == labels
-        differs = (~same).float()
-        pairs = torch.nonzero(same.fill_diagonal_(False))
-        usable = differs.sum(1) > 0
-        return cls(pairs[usable[pairs[:, 0]]].T.contiguous(), differs)
+        pairs = torch.nonzero(same.clone().fill_diagonal_(False))
+        return cls(pairs.T.contiguous(), same, same.sum(1))
 
     def __len__(self) -> int:
-        return int(self.differs.sum(1, dtype=torch.float64)[self.pairs[0]].sum())
+        return int(((self.sizes - 1) * (len(self.sizes) - self.sizes)).sum())
 
     def appearances(self) -> Tensor:
         """Number of triplets that each image is in, (batch,)."""
-        batch = len(self.differs)
-        as_anchor = torch.bincount(self.pairs[0], minlength=batch).double()
-        negatives = self.differs.sum(1, dtype=torch.float64)
-        as_negative = self.differs.double() @ as_anchor
-        return 2 * as_anchor * negatives + as_negative
+        pairs = self.sizes - 1
+        of_pair = pairs * (len(self.sizes) - self.sizes)  # as anchor, and as positive
+        return (2 * of_pair + pairs.sum() - self.sizes * pairs).double()
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        rows = max(1, size // max(1, len(self.differs)))
-        everyone = torch.arange(len(self.differs), device=self.differs.device)
+        rows = max(1, size // max(1, len(self.same)))
+        differs, everyone = (~self.same).float(), torch.arange(len(self.same), device=self.same.device)
         for anchor, positive in zip(*(side.split(rows) for side in self.pairs), strict=True):
-            mask = self.differs.index_select(0, anchor)
-            yield Chunk(anchor[:, None], positive[:, None], everyone, mask)
+            yield Chunk(anchor[:, None], positive[:, None], everyone, differs.index_select(0, anchor))
 
 
 @dataclass(frozen=True)
@@ -208,7 +194,7 @@ class Scalars(NamedTuple):
 class TripletCriterion(nn.Module, ABC):
     """Base class: mean over triplets of a cost that depends on distances and spreads only."""
 
-    chunk = 1 << 18  # triplets at once
+    chunk = 1 << 16  # triplets at once, so that they stay in the cache
     kl_scale = 0.0  # weight of the divergences of a triplet's three images
 
     @abstractmethod
@@ -219,9 +205,9 @@ class TripletCriterion(nn.Module, ABC):
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         """Return the standard deviation of tau, for the log."""
 
-    @abstractmethod
     def kl(self, embeddings: Embeddings) -> Tensor | None:
         """Return the divergence of each image from its prior, if this loss has a prior."""
+        return None
 
     def as_batch(self, embeddings: Embeddings | Tensor) -> Embeddings:
         """Return the embeddings; raise InvalidArgument if this loss cannot use them."""
@@ -278,16 +264,10 @@ class TripletCriterion(nn.Module, ABC):
         """Return diagnostics for the log, from at most a million of the triplets.
 
         Args:
-            embeddings: As in `forward`.
-            labels: As in `forward`.
-            indices_tuple: As in `forward`.
-            triplets: As in `forward`.
+            embeddings, labels, indices_tuple, triplets: As in `forward`, which raises the same errors.
 
         Returns:
             Win rate, spread, cost and divergence.
-
-        Raises:
-            InvalidArgument: As `forward`.
         """
         embeddings = self.as_batch(embeddings)
         selection = select_triplets(embeddings, labels, indices_tuple, triplets)
@@ -325,20 +305,30 @@ class TripletCriterion(nn.Module, ABC):
         )
 
     def _sum(self, embeddings: Embeddings, selection: Selection) -> Tensor:
-        dim, parts = embeddings.dim, self.spread_parts(embeddings)
-
-        def term(chunk: Chunk, distances: Tensor, *spreads: Tensor) -> Tensor:
-            cost = self.cost(_gather(chunk, distances, *spreads), dim)
-            return (cost if chunk.counts is None else cost * chunk.counts).sum()
-
         few = min(len(embeddings) ** 2 / _FEW, self.chunk)
         if isinstance(selection, GivenTriplets) and len(selection) <= few:
+            parts = self.spread_parts(embeddings)
             sides = (selection.anchor, selection.positive, selection.negative)
             spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
             scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *spreads)
-            return self.cost(scalars, dim).sum()
+            return self.cost(scalars, embeddings.dim).sum()
         distances = squared_distances(embeddings.mean, embeddings.mean)
-        return sum_over_chunks(term, selection.chunks(self.chunk), distances, *parts)
+        return self.sum_of_costs(embeddings, distances, selection)
+
+    def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
+        """Return the sum over all triplets, given the squared distances of all means."""
+        dim = embeddings.dim
+
+        def term(chunk: Chunk, inputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
+            leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+            with torch.enable_grad():
+                cost = self.cost(_gather(chunk, *leaves), dim)
+                value = (cost if chunk.counts is None else cost * chunk.counts).sum()
+            for slope, grad in zip(slopes, torch.autograd.grad(value, leaves, materialize_grads=True), strict=True):
+                slope += grad
+            return value.detach()
+
+        return sum_over_chunks(term, selection.chunks(self.chunk), distances, *self.spread_parts(embeddings))
 
 
 def _gather(chunk: Chunk, distances: Tensor, *spreads: Tensor) -> Scalars:

@@ -43,9 +43,6 @@ class TripletLoss(TripletCriterion):
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         return torch.zeros_like(scalars.d_an)
 
-    def kl(self, embeddings: Embeddings) -> None:
-        return None
-
 
 POOLING = ("sum", "image")
 
@@ -83,9 +80,6 @@ class TripletRegressionLoss(TripletCriterion):
 
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         return torch.sqrt(scalars.a[0] + scalars.p[0] + scalars.n[0])
-
-    def kl(self, embeddings: Embeddings) -> None:
-        return None
 
 
 def _regression(hinge: Tensor, noise: Tensor) -> Tensor:

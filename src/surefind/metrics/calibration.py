@@ -50,12 +50,6 @@ def reliability_bins(
         bins: How many bins.
         weights: Resample counts, (B, Q); every resample has bins of its own.
 
-    Returns:
-        Confidence, outcome and number of queries of each bin.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
-
     >>> var, ap = torch.tensor([1.0, 2.0, 9.0]), torch.tensor([1.0, 0.5, 0.0])
     >>> reliability_bins(var, ap, definition="equal_width", bins=2).outcome
     tensor([0.7500, 0.0000], dtype=torch.float64)
@@ -130,17 +124,10 @@ def expected_calibration_error(
         ECE = sum_b n_b / n |confidence_b - outcome_b|
 
     Args:
-        values: As in `reliability_bins`.
-        outcome: As in `reliability_bins`.
-        definition: One of `DEFINITIONS`.
-        bins: How many bins.
-        weights: Resample counts, (B, Q).
+        values, outcome, definition, bins, weights: As in `reliability_bins`.
 
     Returns:
         The error; with `weights` one per resample, (B,).
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> right = torch.tensor([True, True, True, False])
     >>> expected_calibration_error(torch.full((4,), 0.75), right)
@@ -174,9 +161,6 @@ def debiased_calibration_error(confidence: ArrayLike, correct: ArrayLike, *, bin
     Returns:
         The error, not below 0.
 
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
-
     >>> right = torch.tensor([True, True, True, False])
     >>> debiased_calibration_error(torch.full((4,), 0.75), right)
     0.0
@@ -205,14 +189,7 @@ def calibration_floor(confidence: ArrayLike, *, bins: int = 10) -> float:
     distinguished from a perfect one. Queries that err together (classes) have a higher one.
 
     Args:
-        confidence: Probability that each query's answer is correct, (Q,).
-        bins: How many bins.
-
-    Returns:
-        The floor.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
+        confidence, bins: As in `debiased_calibration_error`.
 
     >>> round(calibration_floor(torch.full((1000,), 0.5), bins=1), 4)
     0.0074
@@ -229,14 +206,10 @@ def brier_score(confidence: ArrayLike, correct: ArrayLike) -> Tensor:
     """Squared distance of the confidence from 1 (correct) or 0.
 
     Args:
-        confidence: Probability that each query's answer is correct, (Q,).
-        correct: Whether it is, (Q,) bool.
+        confidence, correct: As in `debiased_calibration_error`.
 
     Returns:
         One value per query, (Q,).
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> brier_score(torch.tensor([0.5, 1.0]), torch.tensor([True, True]))
     tensor([0.2500, 0.0000], dtype=torch.float64)
@@ -251,14 +224,10 @@ def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> Tensor
     Nothing is clipped: an event of probability 0 that happens costs infinity.
 
     Args:
-        confidence: Probability that each query's answer is correct, (Q,).
-        correct: Whether it is, (Q,) bool.
+        confidence, correct: As in `debiased_calibration_error`.
 
     Returns:
         One value per query, (Q,).
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> negative_log_likelihood(torch.tensor([1.0, 1.0]), torch.tensor([True, False]))
     tensor([0., inf], dtype=torch.float64)

@@ -26,9 +26,6 @@ def spearman(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) ->
     Returns:
         rho, nan if x or y is constant; with `weights` one per resample, (B,).
 
-    Raises:
-        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
-
     >>> import torch
     >>> spearman(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 9.0]))
     1.0
@@ -58,9 +55,6 @@ def kendall(x: ArrayLike, y: ArrayLike) -> float:
 
     Returns:
         tau, nan if x or y is constant.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
 
     >>> import torch
     >>> round(kendall(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 3.0, 2.0])), 4)

@@ -61,16 +61,11 @@ def auroc_within(
     Scholz 2010). nan where no group holds both kinds.
 
     Args:
-        signal: Higher for what should be detected, (Q,).
-        positive: Whether it should be, (Q,) bool.
+        signal, positive, weights: As in `auroc`.
         groups: Whole number of the group of each query, (Q,).
-        weights: Resample counts, (B, Q).
 
     Returns:
         Mean AUROC; with `weights` one per resample, (B,).
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type or shape.
 
     >>> signal, positive = torch.tensor([1.0, 2.0, 7.0, 8.0]), torch.tensor([False, True] * 2)
     >>> auroc_within(signal, positive, torch.tensor([0, 0, 1, 1])), auroc(signal, positive)
@@ -99,15 +94,13 @@ def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = 
     A signal that knows nothing has the share of positives, not one half.
 
     Args:
-        signal: Higher for what should be detected, (Q,).
-        positive: Whether it should be, (Q,) bool.
-        weights: Resample counts, (B, Q).
+        signal, positive, weights: As in `auroc`.
 
     Returns:
         AUPR; with `weights` one per resample, (B,).
 
     Raises:
-        InvalidArgument: If an argument is not valid, or all queries are of one kind.
+        InvalidArgument: As `auroc`.
 
     >>> round(aupr(torch.tensor([0.9, 0.5, 0.3]), torch.tensor([True, False, True])), 4)
     0.8333
@@ -132,16 +125,14 @@ def fpr_at_tpr(
         min F_g / F  over all g with T_g / T >= tpr
 
     Args:
-        signal: Higher for what should be detected, (Q,).
-        positive: Whether it should be, (Q,) bool.
+        signal, positive, weights: As in `auroc`.
         tpr: Share of positives to flag.
-        weights: Resample counts, (B, Q).
 
     Returns:
         The share; with `weights` one per resample, (B,).
 
     Raises:
-        InvalidArgument: If an argument is not valid, or all queries are of one kind.
+        InvalidArgument: As `auroc`.
 
     >>> fpr_at_tpr(torch.tensor([0.9, 0.5, 0.3, 0.1]), torch.tensor([True, False, True, False]))
     0.5

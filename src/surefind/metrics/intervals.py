@@ -52,9 +52,6 @@ def resample_counts(n: int, resamples: int, *, seed: int, groups: ArrayLike | No
     Returns:
         Counts, (B, n) float32.
 
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
-
     >>> resample_counts(5, 2, seed=0).sum(1)
     tensor([5., 5.])
     >>> resample_counts(4, 3, seed=0, groups=torch.tensor([7, 7, 3, 3]))
@@ -91,12 +88,6 @@ def bootstrap(
         level: Share of the resamples inside the interval.
         seed: The same seed draws the same resamples.
 
-    Returns:
-        The statistic and its interval.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
-
     >>> values = torch.tensor([0.0, 1.0, 1.0, 1.0])
     >>> bootstrap(lambda weights: weights @ values / weights.sum(1), 4)
     Estimate(value=0.75, low=0.25, high=1.0)
@@ -118,16 +109,10 @@ def bootstrap_all(
     Args:
         statistics: Functions as for `bootstrap`, by name.
         n: Number of queries.
-        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
-        resamples: How many resamples are drawn.
-        level: Share of the resamples inside the interval.
-        seed: The same seed draws the same resamples.
+        groups, resamples, level, seed: As in `bootstrap`.
 
     Returns:
         Each statistic and its interval, by name.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
     """
     check_whole("n", n)
     check_whole("resamples", resamples)
@@ -151,16 +136,10 @@ def bootstrap_means(
 
     Args:
         values: m values per query, (n, m).
-        groups: Group of each query, such as its class, (n,) integers; drawn as a whole.
-        resamples: How many resamples are drawn.
-        level: Share of the resamples inside the interval.
-        seed: The same seed draws the same resamples.
+        groups, resamples, level, seed: As in `bootstrap`.
 
     Returns:
         The mean of each column and its interval.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
 
     >>> bootstrap_means(torch.tensor([[0.0, 5.0], [1.0, 5.0], [1.0, 5.0], [1.0, 5.0]]))[1]
     Estimate(value=5.0, low=5.0, high=5.0)
@@ -265,16 +244,7 @@ def paired_test(
     Args:
         first: Values of one method, (Q,).
         second: Values of the other, (Q,).
-        groups: Group of each query, such as its class, (Q,) integers; kept together.
-        resamples: How many resamples are drawn.
-        level: Share of the resamples inside the interval.
-        seed: The same seed draws the same resamples.
-
-    Returns:
-        The mean difference, its interval and its p-value.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
+        groups, resamples, level, seed: As in `bootstrap`.
 
     >>> better = paired_test(torch.full((20,), 0.8), torch.full((20,), 0.5))
     >>> better.p_value < 0.01

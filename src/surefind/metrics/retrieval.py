@@ -27,9 +27,6 @@ def hit_at_k(hits: ArrayLike, k: int) -> Tensor:
     Returns:
         1 or 0 for each query, (Q,).
 
-    Raises:
-        InvalidArgument: If `hits` or `k` is not valid.
-
     >>> hit_at_k([[False, True], [False, False]], 2)
     tensor([1., 0.], dtype=torch.float64)
     """
@@ -40,14 +37,7 @@ def recall_at_k(hits: ArrayLike, k: int) -> float:
     """R@k: share of queries with at least one match among the k nearest.
 
     Args:
-        hits: As in `hit_at_k`.
-        k: How many of the nearest count.
-
-    Returns:
-        The share.
-
-    Raises:
-        InvalidArgument: If `hits` or `k` is not valid.
+        hits, k: As in `hit_at_k`.
 
     >>> recall_at_k([[False, True], [False, False]], 2)
     0.5
@@ -61,14 +51,10 @@ def precision_at_k(hits: ArrayLike, k: int) -> Tensor:
     The divisor is k also when the gallery holds fewer than k images.
 
     Args:
-        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
-        k: How many of the nearest count.
+        hits, k: As in `hit_at_k`.
 
     Returns:
         Precision of each query, (Q,).
-
-    Raises:
-        InvalidArgument: If `hits` or `k` is not valid.
 
     >>> precision_at_k([[True, True, False]], 4)
     tensor([0.5000], dtype=torch.float64)
@@ -82,9 +68,8 @@ def average_precision_at_k(hits: ArrayLike, n_matches: ArrayLike, k: int) -> Ten
         AP@k = 1 / min(n_matches, k) * sum over hits i <= k of (hits among the first i) / i
 
     Args:
-        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
+        hits, k: As in `hit_at_k`.
         n_matches: Matches of each query in the whole gallery, found or not, (Q,).
-        k: How many of the nearest count.
 
     Returns:
         AP@k of each query, (Q,).
@@ -108,8 +93,7 @@ def average_precision_at_r(hits: ArrayLike, n_matches: ArrayLike) -> Tensor:
     It is 1 only if all matches come before everything else (Musgrave et al. 2020).
 
     Args:
-        hits: Whether each neighbour matches, (Q, K) bool, nearest first.
-        n_matches: Matches of each query in the whole gallery, found or not, (Q,).
+        hits, n_matches: As in `average_precision_at_k`.
 
     Returns:
         AP@R of each query, (Q,).

@@ -34,9 +34,6 @@ class RiskCoverage(NamedTuple):
 
         Returns:
             The error rate.
-
-        Raises:
-            InvalidArgument: If it is not such a share.
         """
         _check_coverage(coverage)
         return float(self.risk[torch.searchsorted(self.coverage, coverage)])
@@ -50,12 +47,6 @@ def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> RiskCoverage:
     Args:
         confidence: Higher for queries that are answered first, (Q,).
         correct: Whether the answer is correct, (Q,) bool.
-
-    Returns:
-        The curve and its area.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
 
     >>> curve = risk_coverage(torch.tensor([0.9, 0.8, 0.3]), torch.tensor([True, True, False]))
     >>> round(curve.area, 4)
@@ -99,9 +90,6 @@ def aurc(uncertainty: ArrayLike, wrong: ArrayLike, *, weights: ArrayLike | None 
     Returns:
         The area; with `weights` one per resample, (B,).
 
-    Raises:
-        InvalidArgument: If an argument has the wrong type or shape, or holds nan.
-
     >>> round(aurc(torch.tensor([0.1, 0.2, 0.7]), torch.tensor([False, False, True])), 4)
     0.1111
     """
@@ -133,16 +121,8 @@ def risk_profile(
     g: the tie that holds place t; e: all errors; other letters as in `aurc`.
 
     Args:
-        uncertainty: Higher for queries that are answered last, (Q,).
-        wrong: Whether the answer is wrong, (Q,) bool.
+        uncertainty, wrong, weights: As in `aurc`.
         coverages: Shares of the queries to answer.
-        weights: Resample counts, (B, Q).
-
-    Returns:
-        One value for each resample.
-
-    Raises:
-        InvalidArgument: If an argument has the wrong type, shape or range.
     """
     for coverage in coverages:
         _check_coverage(coverage)
