@@ -96,12 +96,12 @@ class ClassTable:
         found = (-1 if label is None else self.codes.get(label, -1) for label in labels)
         return np.fromiter(found, np.int64, len(labels))
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Number of classes with rows."""
         return int((self.counts > 0).sum())
 
-    @property
+    @cached_property
     def images(self) -> int:
         """Number of labelled rows."""
         return int(self.counts.sum())
