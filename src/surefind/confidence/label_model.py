@@ -199,12 +199,14 @@ KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     "lead": (1, _lead),
     "nearest_ratio": (0, QUERY_COLUMNS["nearest_ratio"]),
     "best_mean_margin": (1, QUERY_COLUMNS["best_mean_margin"]),
+    "best_scaled_mean_margin": (1, QUERY_COLUMNS["best_scaled_mean_margin"]),
     "best_scaled_mean": (1, lambda its: its.best(-np.exp(np.minimum(its.log_scaled_mean, FARTHEST_MEAN)))),
     "best_mean": (1, lambda its: its.best(its.log_distance.mean(axis=1, keepdims=True) - its.log_mean)),
     "local_width": (0, lambda its: np.log(its.local_width[:, 0])),
     "nearest": (0, lambda its: its.log_distance[:, 0] - its.log_distance[:, -1]),
     "distance": (-1, lambda its: its.log_distance[:, 0]),
 }
+
 
 class LabelColumns(NamedTuple):
     """Evidence of Q queries."""
@@ -222,9 +224,8 @@ def label_columns(near: LabelNeighbourhood) -> LabelColumns:
     of_class = [values(its) for _, values in CLASS_COLUMNS.values()]
     of_query = {name: values(its) for name, values in QUERY_COLUMNS.items()}
     known = [of_query[name] if name in of_query else values(its) for name, (_, values) in KNOWN_COLUMNS.items()]
-    return LabelColumns(
-        *(np.stack(columns, axis=-1) for columns in (of_class, list(of_query.values()), known)), its.first, its.same
-    )
+    parts = [np.stack(columns, axis=-1) for columns in (of_class, list(of_query.values()), known)]
+    return LabelColumns(parts[0], parts[1], parts[2], its.first, its.same)
 
 
 class LabelProbabilities(NamedTuple):

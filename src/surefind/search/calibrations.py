@@ -242,7 +242,7 @@ class Calibrations:
         judge = self.judge()
         if judge is None:
             return f"not calibrated yet: {command} DATA"
-        if request.plain:
+        if not variant and not request.expand:
             return judge
         if judge.classes is None:
             options = "" if request.expand else f"; for these: {command} --again{_options(request)}"

@@ -631,8 +631,8 @@ class Index(Summary):
         Raises:
             UnknownItem: No image has this id.
         """
-        request = self._request(k, ranking, where, inside=True)
-        return self._answer(self._found(id).embeddings, [id], request)[0]
+        rows = self._found(id)
+        return self._answer(rows.embeddings, [id], self._request(k, ranking, where, inside=rows))[0]
 
     def nearest(self, query: Embeddings, k: int = 5, *, ranking: str | None = None, where: Wanted = None) -> Nearest:
         """Search many queries; return arrays without metadata."""
