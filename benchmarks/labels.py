@@ -158,7 +158,7 @@ def open_gallery(
     judgement = calibration.judge_labels(both)
     assert judgement.labels is not None and calibration.known is not None
     right = judgement.labels.code[:, 0] == own
-    vote = vote_of(both)
+    vote, uncertainty = vote_of(both)
     score = calibration.known.log_odds(label_columns(both).known)
     told = mixed.judge_labels(both)  # half of the queries unknown, as it was told
     assert told.labels is not None
@@ -168,7 +168,7 @@ def open_gallery(
     def area(confidence: Numbers, correct: Flags) -> float:
         return metrics.aurc(torch.from_numpy(-confidence), torch.from_numpy(~correct))
 
-    voted = area(-vote.uncertainty, vote.code == own)
+    voted = area(-uncertainty, vote == own)
     return {
         "known AUROC": metrics.auroc(torch.from_numpy(score), torch.from_numpy(known)),
         "AURC to vote": area(judgement.labels.probability[:, 0], right) / voted,

@@ -8,10 +8,9 @@ from galleries import random_embeddings
 from stores import made
 
 import surefind as sf
-from surefind.confidence import copies as copies_module
 from surefind.confidence import labelled_queries
+from surefind.confidence import neighbours as copies_module
 from surefind.confidence.calibrate import embedded_queries, own_queries
-from surefind.confidence.density import LocalDensity
 from surefind.confidence.evidence import Neighbourhood
 from surefind.confidence.labelled_queries import (
     RADIUS,
@@ -23,6 +22,7 @@ from surefind.confidence.labelled_queries import (
     matching,
     queries_with_match,
 )
+from surefind.confidence.neighbours import LocalDensity
 from surefind.engines.base import Rows
 
 GALLERY, LABELS = clusters(classes=12, per_class=6, seed=1)

@@ -23,11 +23,11 @@ from surefind.confidence.conformal import (
     set_size,
     verdicts,
 )
-from surefind.confidence.density import LocalDensity, known_density
 from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood
 from surefind.confidence.match_model import ConfidenceModel, Logistic
+from surefind.confidence.neighbours import LocalDensity, known_density
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
 from surefind.engines.knn import Nearest
@@ -225,10 +225,10 @@ def known_share(log_odds: Numbers, unknown_share: float) -> Numbers:
 
 def label_answers(each: Numbers, first: NDArray[np.bool_], code: NDArray[np.int64]) -> LabelAnswers:
     """Sort the classes of the nearest images (Q, K) by probability."""
-    own = np.where(first, np.nan_to_num(each), 0.0)
+    own = np.where(first, each, 0.0)
     order = np.argsort(np.where(first, -own, np.inf), axis=1, kind="stable")
-    own, first, code = (np.take_along_axis(its, order, axis=1) for its in (own, first, code))
-    return LabelAnswers(np.where(first, code, -1), own, np.ones(len(own), np.int64))
+    rows = np.arange(len(own))[:, None]
+    return LabelAnswers(np.where(first, code, -1)[rows, order], own[rows, order], np.ones(len(own), np.int64))
 
 
 LOG_VAR_NEIGHBOURS = 10  # neighbours whose mean log variance is evidence

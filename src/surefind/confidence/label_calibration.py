@@ -104,7 +104,7 @@ def _search(
     nearest rows; the number of rows left out that are of the query's class, (Q,); the number of
     copies. Every row that is found is read once.
     """
-    cache, field = RowCache(engine), table.field
+    cache, field = RowCache(engine, table.field), table.field
     distance = np.full((len(labels), FETCHED), np.inf)
     code = np.full(distance.shape, -1)
     left_out, copies = np.zeros(len(labels)), 0

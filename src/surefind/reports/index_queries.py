@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from surefind.confidence.calibrate import rows_without_copies
 from surefind.confidence.class_table import is_missing, label_of
-from surefind.confidence.copies import copies_among
 from surefind.confidence.evidence import NEIGHBOURS
+from surefind.confidence.neighbours import copies_among
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.errors import InvalidArgument

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from surefind.confidence.copies import first_copies
+from surefind.confidence.neighbours import first_copies
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.engines.brute_force import Neighbours

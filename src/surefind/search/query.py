@@ -10,11 +10,11 @@ from torch import Tensor
 from surefind.confidence.calibration import Calibrated
 from surefind.confidence.class_table import LABEL, ClassTable, Codes, Numbers, label_of
 from surefind.confidence.conformal import MATCH
-from surefind.confidence.copies import copies_among
 from surefind.confidence.drift import FEWEST, Drift, compare, first_hit_columns, label_reference
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
 from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
+from surefind.confidence.neighbours import copies_among
 from surefind.engines.base import Engine, Queries, Records, Rows
 from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, names_of, nearest
@@ -245,47 +245,33 @@ def _describe(
     field = LABEL if isinstance(judge, str) else judge.calibrated.calibration.origin.field
     labels = [label_of(facts, field) for facts in records.metadata]
     expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
-    unknown: list[list[float | None]] = [[None] * width] * len(names)
-    within, sure, keys = unknown, unknown, expected if request.ranking == "expected" else near.distance
+    within = sure = np.full(near.keys.shape, None)
+    keys = expected if request.ranking == "expected" else near.distance
     if request.radius is not None and width:
         within = hit_match_probability(
             near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
-        ).tolist()
+        )
     answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
     if isinstance(judge, Judge):
         code = None if judge.classes is None else judge.classes.codes_of(labels)[place]
         confidence, answers = _confidence(engine, query, near, request, judge, code)
-        sure = [[None if one != one else one for one in its] for its in confidence.tolist()]
+        sure = confidence.astype(object)
+        sure[np.isnan(confidence)] = None
         if request.ranking == CONFIDENCE:
             keys = -np.where(np.isnan(confidence), -1.0, confidence)
     order = np.argsort(keys, axis=1, kind="stable")[:, : request.k]
-    columns = [its.tolist() for its in (near.distance, expected, std, near.var)]
-    columns += [within, sure, place.tolist()]
+    queries = np.arange(len(names))[:, None]
+    place = place[queries, order]
+    columns = [its[queries, order].tolist() for its in (near.distance, expected, std, near.var, within, sure)]
+    paths = [None if path is None else str(path) for path in (facts.get("path") for facts in records.metadata)]
     results = []
-    for name, var, best, more, *each in zip(names, query.var.tolist(), order.tolist(), answers, *columns, strict=True):
-        hits = []
-        for at in best:
-            distance, mean, deviation, spread, probability, confident, row = (its[at] for its in each)
-            facts = records.metadata[row]
-            path = facts.get("path")
-            hits.append(
-                Hit(
-                    id=records.ids[row],
-                    path=None if path is None else str(path),
-                    distance=distance,
-                    expected_distance=mean,
-                    std=deviation,
-                    var=spread,
-                    metadata=facts,
-                    label=labels[row],
-                    p_within=probability,
-                    confidence=confident,
-                )
-            )
+    for name, var, more, rows, *each in zip(names, query.var.tolist(), answers, place.tolist(), *columns, strict=True):
+        found = [[column[row] for row in rows] for column in (records.ids, paths, records.metadata, labels)]
+        hits = tuple(map(Hit, *found[:2], *each[:4], *found[2:], *each[4:]))
         results.append(
             SearchResult(
                 query=name,
-                hits=tuple(hits),
+                hits=hits,
                 query_var=var,
                 ranking=request.ranking,
                 reranked=request.reranked,
