@@ -182,12 +182,8 @@ def fit_label_model(
     P penalises all directions but three much more: the prior's weights of classes as a whole, those
     of none as a whole, and the bias. These differ most between domains.
 
-    Args:
-        near: Neighbourhoods of Q labelled queries.
-        own: Their classes, (Q,); where it is not among the neighbours, none is right.
-        prior: Model to shrink to. Its temperature is kept, unless all its weights are 0.
-        weights: Weight of each query, (Q,); by default 1.
-        penalty: Strength of the shrinkage.
+    Where the `own` class is not among the neighbours, none is right. The temperature of the prior is
+    kept, unless all its weights are 0. `weights` are those of the queries, by default 1.
     """
     columns = label_columns(near)
     standard = prior.standard(columns)

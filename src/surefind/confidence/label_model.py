@@ -64,14 +64,9 @@ def label_neighbourhood(
 
         |q - mu|^2 is estimated by |q - m|^2 - s / n
 
-    Args:
-        table: Classes of the gallery.
-        query: Means of Q queries, (Q, D).
-        distance: Squared distances to their nearest images, (Q, K), ascending.
-        code: Classes of these, (Q, K).
-        own: Classes of the queries, (Q,), if they are known.
-        left_out: Number of images of that class that are the query or its copies, (Q,).
-        classes: Number of classes to choose from, (Q,); by default all of the table.
+    Q queries (Q, D) have K nearest images with these distances, ascending, and classes `code`, (Q, K). If their
+    `own` classes are known, `left_out` images of these are the query or its copies, (Q,). `classes` is the
+    number to choose from, (Q,), by default all of the table.
     """
     lengths = np.square(query).sum(axis=1)[:, None]
     known = np.maximum(code, 0)
