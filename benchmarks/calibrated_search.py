@@ -43,9 +43,9 @@ def new_index(folder: Path, count: int, dim: int, *, kind: str = "flat", engine:
     return index
 
 
-def calibrate(index: sf.Index, *, use_labels: bool, queries: int = LABELLED) -> float:
+def calibrate(index: sf.Index, *, use_labels: bool) -> float:
     """Seconds to calibrate with labelled queries that are not in the index."""
-    asked, labels = made_up_classes(queries, index.space.dim, seed=5)
+    asked, labels = made_up_classes(min(LABELLED, len(index) // 4), index.space.dim, seed=5)
     start = time.perf_counter()
     index.calibrate(
         asked,
@@ -137,7 +137,8 @@ def main() -> None:
     searches, calibrations = {}, {}
     wanted = [(kind, arguments.count, True) for kind in (["server"] if server else arguments.kinds)]
     if not server:
-        wanted.append(("without labels", min(arguments.unlabelled, arguments.count), False))
+        count = min(arguments.unlabelled, arguments.count)
+        wanted.append((f"{count:,} calibrated without labels", count, False))
     for kind, count, use_labels in wanted:
         with TemporaryDirectory() as folder:
             place, structure = Path(folder) / "index", kind if kind == "hnsw" else "flat"
