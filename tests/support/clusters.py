@@ -84,7 +84,7 @@ def some_of(data: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
     groups = data.class_codes[rows]
     return CalibrationData(
-        data.neighbourhood.at(rows), data.match[rows], groups, data.has_match[rows], folds_of(groups), data.gallery
+        data.neighbourhood.at(rows), data.match[rows], groups, data.has_match[rows], folds_of(groups)
     )
 
 
