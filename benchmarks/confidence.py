@@ -26,7 +26,6 @@ from surefind import metrics
 from surefind.confidence.calibrate import columns_of, distance_ratio, own_queries
 from surefind.confidence.calibration import Calibrated, log_var_of
 from surefind.confidence.conformal import novelty_values
-from surefind.confidence.density import LocalDensity
 from surefind.confidence.evidence import COLUMNS, SOURCES
 from surefind.confidence.labelled_queries import (
     CalibrationData,
@@ -35,6 +34,7 @@ from surefind.confidence.labelled_queries import (
     collect_calibration_data,
 )
 from surefind.confidence.match_model import fit_confidence
+from surefind.confidence.neighbours import LocalDensity
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Space
 

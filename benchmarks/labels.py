@@ -28,7 +28,7 @@ from surefind.confidence.calibrate import embedded_queries, fit_label_calibratio
 from surefind.confidence.calibration import Calibration, Origin, label_answers
 from surefind.confidence.class_table import ClassTable
 from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
-from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, known_columns
+from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, label_columns
 from surefind.engines.base import Engine, Space
 from surefind.engines.base import Rows as EngineRows
 from surefind.engines.registry import create_engine
@@ -157,8 +157,8 @@ def open_gallery(
     judgement = calibration.judge_labels(both)
     assert judgement.labels is not None and calibration.known is not None
     right = judgement.labels.code[:, 0] == own
-    vote = vote_of(both)
-    score = calibration.known.log_odds(known_columns(both))
+    vote, uncertainty = vote_of(both)
+    score = calibration.known.log_odds(label_columns(both).known)
     told = mixed.judge_labels(both)  # half of the queries unknown, as it was told
     assert told.labels is not None
     told_right = told.labels.code[:, 0] == own
@@ -167,7 +167,7 @@ def open_gallery(
     def area(confidence: Numbers, correct: Flags) -> float:
         return metrics.aurc(torch.from_numpy(-confidence), torch.from_numpy(~correct))
 
-    voted = area(-vote.uncertainty, vote.code == own)
+    voted = area(-uncertainty, vote == own)
     return {
         "known AUROC": metrics.auroc(torch.from_numpy(score), torch.from_numpy(known)),
         "AURC to vote": area(judgement.labels.probability[:, 0], right) / voted,

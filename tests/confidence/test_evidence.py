@@ -8,7 +8,6 @@ from brute_force import BruteForce, brute_force_neighbourhood, nearest_rows, squ
 from galleries import random_embeddings, random_rows
 from stores import made
 
-from surefind.confidence.density import knn_distances_of
 from surefind.confidence.evidence import (
     COLUMNS,
     NEIGHBOURS,
@@ -18,6 +17,7 @@ from surefind.confidence.evidence import (
     evidence,
     without_query,
 )
+from surefind.confidence.neighbours import knn_distances_of
 from surefind.embeddings import Gaussians
 from surefind.engines.base import Space
 from surefind.engines.knn import nearest

@@ -149,11 +149,11 @@ def test_labels_that_mean_nothing_are_not_found_out():
 
 
 def test_the_vote_is_the_commonest_label_of_ten_and_of_equals_the_nearest(data):
-    vote = vote_of(data.near)
+    voted, uncertainty = vote_of(data.near)
     for query, code in enumerate(data.near.code[:, :10].tolist()):
         most = max(code.count(its) for its in code)
-        assert vote.code[query] == next(its for its in code if code.count(its) == most)
-        assert vote.uncertainty[query] == pytest.approx(-most / 10)
+        assert voted[query] == next(its for its in code if code.count(its) == most)
+        assert uncertainty[query] == pytest.approx(-most / 10)
 
 
 @pytest.mark.parametrize(

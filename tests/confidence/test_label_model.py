@@ -20,7 +20,6 @@ from surefind.confidence.label_model import (
     TYPICAL,
     LabelModel,
     LabelNeighbourhood,
-    known_columns,
     label_columns,
     label_neighbourhood,
     prior_model,
@@ -113,7 +112,8 @@ def loop_columns(near: LabelNeighbourhood, query: int) -> tuple[np.ndarray, dict
 def test_columns_are_those_of_a_plain_loop(name):
     gallery, k = ODD[name]
     near = neighbourhood_of(gallery, QUERIES, k)
-    columns, known = label_columns(near), known_columns(near)
+    columns = label_columns(near)
+    known = columns.known
     for query in range(len(QUERIES)):
         of_class, of_query, of_known = loop_columns(near, query)
         assert columns.of_class[query] == pytest.approx(of_class)

@@ -7,7 +7,7 @@ import pytest
 from clusters import FINGERPRINT, SPACE, cluster_index, rows_of, thirds
 from memory_engine import MemoryEngine
 
-from surefind.confidence import density
+from surefind.confidence import neighbours
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
 from surefind.engines.base import Rows
@@ -68,8 +68,8 @@ def test_rows_that_come_later_are_judged_alike(tmp_path, engine, then):
 
 
 def test_rows_that_stay_are_not_looked_at_again(tmp_path, engine, monkeypatch):
-    computed = Mock(wraps=density.knn_distances_of)
-    monkeypatch.setattr(density, "knn_distances_of", computed)
+    computed = Mock(wraps=neighbours.knn_distances_of)
+    monkeypatch.setattr(neighbours, "knn_distances_of", computed)
     with cluster_index(tmp_path / "index", *GALLERY, engine=engine) as index:
         index.calibrate(KNOWN, labels=LABELS, targets=TARGETS, use_labels=False, learn_variance=False)
         assert sum(len(call.args[1]) for call in computed.call_args_list) == len(index)

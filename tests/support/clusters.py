@@ -7,7 +7,6 @@ import torch
 from stores import made
 
 from surefind.confidence.calibrate import own_queries
-from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import (
     CalibrationData,
     QueryVariance,
@@ -15,6 +14,7 @@ from surefind.confidence.labelled_queries import (
     collect_calibration_data,
 )
 from surefind.confidence.match_model import folds_of
+from surefind.confidence.neighbours import LocalDensity
 from surefind.embeddings import Gaussians
 from surefind.engines.base import Engine, Rows, Space
 from surefind.search.index import Index
@@ -84,7 +84,7 @@ def some_of(data: CalibrationData, rows: np.ndarray) -> CalibrationData:
     """Some of the queries, with folds of their own."""
     groups = data.class_codes[rows]
     return CalibrationData(
-        data.neighbourhood.at(rows), data.match[rows], groups, data.has_match[rows], folds_of(groups), data.gallery
+        data.neighbourhood.at(rows), data.match[rows], groups, data.has_match[rows], folds_of(groups)
     )
 
 

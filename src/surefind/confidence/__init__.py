@@ -2,14 +2,15 @@
 
 Modules, in reading order:
 
-- `evidence`: the neighbourhood of a query and its hits, and evidence columns computed from it
-- `copies`, `density`: copies of a query; distances from every indexed image to its neighbours
+- `class_table`, `label_model`: classes of the index; probability of each label for a query
+- `evidence`: without labels, the neighbourhood of a query and its hits, and evidence columns from it
+- `neighbours`: copies of a query; distances from every indexed image to its neighbours
 - `match_model`: probability that a hit is a match, from evidence, cross-fitted by class
 - `guarantee`: threshold with a guaranteed precision (learn then test, design effect)
 - `conformal`: prediction set, novelty p-value, verdict
 - `calibration`: all of these fitted, their quality, how they judge a query, documents on disk
 - `variance_heads`: learned variance of fixed vectors
-- `labelled_queries`, `calibrate`: labelled queries are searched, and a calibration is fitted
+- `labelled_queries`, `label_calibration`, `calibrate`: labelled queries are searched, and a calibration is fitted
 - `drift`, `explain`: change of queries, sentences for people
 """
 

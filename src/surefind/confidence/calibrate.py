@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind import metrics
@@ -26,7 +25,7 @@ from surefind.confidence.calibration import (
     label_answers,
     log_var_of,
 )
-from surefind.confidence.class_table import LABEL, ClassTable, is_missing, label_of
+from surefind.confidence.class_table import LABEL, ClassTable, Codes, is_missing, label_of
 from surefind.confidence.conformal import (
     PredictionSetRule,
     chance_of_match,
@@ -34,8 +33,6 @@ from surefind.confidence.conformal import (
     novelty_of,
     novelty_values,
 )
-from surefind.confidence.copies import copies_among, first_copies
-from surefind.confidence.density import LocalDensity
 from surefind.confidence.drift import check_calibration_data, first_hit_columns, label_reference, quantiles_of
 from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers
 from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
@@ -55,6 +52,7 @@ from surefind.confidence.labelled_queries import (
     is_labelled,
 )
 from surefind.confidence.match_model import crossfitted, fit_confidence, folds_of
+from surefind.confidence.neighbours import Flags, LocalDensity, copies_among, first_copies
 from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
@@ -101,6 +99,12 @@ class CalibrationTargets:
         if self.horizon is not None:
             check_whole("horizon", self.horizon)
 
+    def guarantee(self, confidence: Numbers, right: Flags, groups: Codes) -> PrecisionGuarantee:
+        """Guarantee the precision of queries of these classes, by their surest answers."""
+        return guarantee_precision(
+            confidence, right, groups, precision=self.precision, probability=self.probability, horizon=self.horizon
+        )
+
 
 def fit_calibration(data: CalibrationData, origin: Origin, targets: CalibrationTargets) -> Calibration:
     """Fit confidence without labels of the gallery, cross-fitted by class."""
@@ -114,14 +118,7 @@ def fit_calibration(data: CalibrationData, origin: Origin, targets: CalibrationT
     return Calibration(
         origin=origin,
         model=model,
-        guarantee=guarantee_precision(
-            sure[:, 0],
-            match[:, 0],
-            data.class_codes,
-            precision=targets.precision,
-            probability=targets.probability,
-            horizon=targets.horizon,
-        ),
+        guarantee=targets.guarantee(sure[:, 0], match[:, 0], data.class_codes),
         prediction_set=fit_prediction_set(chance_of_match(sure), match, data.class_codes, miss_rate=targets.miss_rate),
         curve=curve,
         quality=quality_of(curve, data.neighbourhood.profile),
@@ -154,23 +151,16 @@ def fit_label_calibration(
     right = (answers.code[:, 0] == own) & (own >= 0)
     sure = answers.probability[:, 0]
     curve = curve_of(sure, right, match, near.distance, fold)
-    vote = vote_of(near)
+    voted, uncertainty = vote_of(near)
     return Calibration(
         origin=origin,
         model=fitted.model,
-        guarantee=guarantee_precision(
-            sure,
-            right,
-            class_codes,
-            precision=targets.precision,
-            probability=targets.probability,
-            horizon=targets.horizon,
-        ),
+        guarantee=targets.guarantee(sure, right, class_codes),
         prediction_set=fit_prediction_set(
             np.cumsum(genuine.probability, axis=1), among, data.class_codes, miss_rate=targets.miss_rate
         ),
         curve=curve,
-        quality=quality_of(curve, near.distance, (vote.uncertainty, (vote.code == own) & (own >= 0))),
+        quality=quality_of(curve, near.distance, (uncertainty, (voted == own) & (own >= 0))),
         novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
         known=fitted.known,
         unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
@@ -188,18 +178,13 @@ def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibratio
     return Calibration(origin, prior_model(), unknown, shown)
 
 
-def curve_of(
-    confidence: Numbers, right: NDArray[np.bool_], match: NDArray[np.bool_], distance: Numbers, fold: NDArray[np.int64]
-) -> Curve:
+def curve_of(confidence: Numbers, right: Flags, match: Flags, distance: Numbers, fold: Codes) -> Curve:
     """Cross-fitted confidence of first hits, and of a fit to the nearest distance alone."""
-    nearest_right = match[:, 0]
-    logs = novelty_values(distance)[:, None]
-    alone = crossfitted(logs, nearest_right, fold, directions=(-1,))
-    columns = (confidence, right, alone, nearest_right, fold)
-    return Curve(*(tuple(column.tolist()) for column in columns))
+    alone = crossfitted(novelty_values(distance)[:, None], match[:, 0], fold, directions=(-1,))
+    return Curve(*(tuple(column.tolist()) for column in (confidence, right, alone, match[:, 0], fold)))
 
 
-def quality_of(curve: Curve, distance: Numbers, vote: tuple[Numbers, NDArray[np.bool_]] | None = None) -> Quality:
+def quality_of(curve: Curve, distance: Numbers, vote: tuple[Numbers, Flags] | None = None) -> Quality:
     """Quality of a curve, and of the distances (Q, K) of the same queries, ascending.
 
     `vote` is the uncertainty of a label vote, and whether it is right; (Q,) each.
@@ -235,21 +220,13 @@ def distance_ratio(distance: Numbers) -> Numbers:
     return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
 
 
-class Vote(NamedTuple):
-    """The commonest label among the ten nearest images."""
-
-    code: NDArray[np.int64]  # (Q,)
-    uncertainty: Numbers  # (Q,), less its share
-
-
-def vote_of(near: LabelNeighbourhood) -> Vote:
-    """Return the label vote of each query; of equally common labels, that of the nearest."""
+def vote_of(near: LabelNeighbourhood) -> tuple[Codes, Numbers]:
+    """Commonest label of the nearest images (of equals the nearest), and its share subtracted from 0; (Q,) each."""
     some = near.code[:, :VOTERS]
     same = (some[:, :, None] == some[:, None]) & (some >= 0)[:, None]
     count = same.sum(axis=2)
-    best = count.argmax(axis=1)
-    rows = np.arange(len(some))
-    return Vote(some[rows, best], -count[rows, best] / some.shape[1])
+    rows, best = np.arange(len(some)), count.argmax(axis=1)
+    return some[rows, best], -count[rows, best] / some.shape[1]
 
 
 def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
@@ -290,8 +267,7 @@ def calibrate_engine(
     )
     remarks = check_calibration_data(data.match[:, 0], data.class_codes, has_match=data.has_match)
     remarks = (*_trained_classes(queries, trained_with), *remarks)
-    origin = _origin(engine, source, data.class_codes, data.has_match, remarks)
-    origin = replace(origin, gallery=data.gallery, copies=data.copies)
+    origin = _origin(engine, source, data.class_codes, data.has_match, remarks, copies=data.copies)
     return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
 
 
@@ -339,19 +315,25 @@ def calibrate_labels(
     if queries is None or data is None:
         remarks = (f"prior calibration of surefind: {too_few or 'no labelled queries'}",)
         none = np.zeros(0, dtype=np.int64)
-        origin = _origin(engine, source, none, none.astype(bool), remarks)
-        origin = replace(origin, evidence=PRIOR, field=table.field)
+        origin = _origin(engine, source, none, none.astype(bool), remarks, evidence=PRIOR, field=table.field)
         return Calibrated(prior_calibration(origin, targets), LocalDensity.empty())
     weaknesses = check_calibration_data(data.right[:, 0], data.class_codes, has_match=data.has_match)
     weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
-    origin = _origin(engine, source, data.class_codes, data.has_match, weaknesses)
-    origin = replace(origin, evidence=LABELS, field=table.field, copies=data.copies)
-    calibration = fit_label_calibration(data, origin, targets, prior_model())
-    return Calibrated(calibration, LocalDensity.empty())
+    origin = _origin(
+        engine,
+        source,
+        data.class_codes,
+        data.has_match,
+        weaknesses,
+        evidence=LABELS,
+        field=table.field,
+        copies=data.copies,
+    )
+    return Calibrated(fit_label_calibration(data, origin, targets, prior_model()), LocalDensity.empty())
 
 
 def _origin(
-    engine: Engine, source: str, class_codes: NDArray[np.int64], has_match: NDArray[np.bool_], remarks: tuple[str, ...]
+    engine: Engine, source: str, class_codes: Codes, has_match: Flags, remarks: tuple[str, ...], **more: Any
 ) -> Origin:
     return Origin(
         fingerprint=str(engine.facts["fingerprint"]),
@@ -364,6 +346,7 @@ def _origin(
         gallery=engine.count(),
         remarks=remarks,
         gallery_id=str(engine.facts.get("gallery", "")),
+        **more,
     )
 
 
@@ -402,26 +385,22 @@ def load_labelled_queries(
         expected = "none, unless queries are embeddings"
         raise InvalidArgument("labels", expected=expected, got=str(len(labels)))
     if labelled is None:  # copies are rows of the index, counted by the search
-        queries = own_queries(engine, seed=seed, field=field, at_least=at_least)
-        hashes = [class_hashes([label_of(facts, field) or ""]) for facts in queries.facts]
-        seen = frozenset[str]().union(*hashes)
-        if seen & without:
-            unseen = np.flatnonzero([not its & without for its in hashes])
-            if not len(unseen):
-                why = f"the model was trained with all of the {len(seen)} classes of the index"
-                return None, "the index itself", why
-            queries = queries.at(unseen)
+        itself, queries = "the index itself", own_queries(engine, seed=seed, field=field, at_least=at_least)
         if not len(queries.facts):
-            return None, "the index itself", "no image of the index has a label"
-        return _drop_copies(queries, field, at_least)._replace(copies=0), "the index itself", None
+            return None, itself, "no image of the index has a label"
+        hashes = [class_hashes([label_of(facts, field) or ""]) for facts in queries.facts]
+        unseen = np.flatnonzero([not its & without for its in hashes])
+        if not len(unseen):
+            seen = len(frozenset[str]().union(*hashes))
+            return None, itself, f"the model was trained with all of the {seen} classes of the index"
+        return _drop_copies(queries.at(unseen), field, at_least)._replace(copies=0), itself, None
     if isinstance(labelled, Embeddings):
         engine.space.check(labelled)
         queries = embedded_queries(labelled, labels, seed=seed, field=field, at_least=at_least)
         if not len(queries.facts):
             raise _unlabelled(len(labelled))
         queries = _drop_copies(queries, field, at_least)
-        queries = queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings))
-        return queries, "embeddings", None
+        return queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings)), "embeddings", None
     catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))
@@ -430,12 +409,11 @@ def load_labelled_queries(
         raise _unlabelled(len(catalog))
     encoded = encoder().encode_all(catalog.files, progress=lambda done: progress("encoding", done, len(catalog)))
     kept = encoded.rows.tolist()
-    digests = [digest_of(catalog.file(row)) for row in kept]
+    digests, facts = [digest_of(catalog.file(row)) for row in kept], [catalog.metadata[row] for row in kept]
     inside = engine.ids_of(digests)
     names = [inside.get(digest, "") for digest in digests]
-    facts = [catalog.metadata[row] for row in kept]
-    source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
     queries = _queries(encoded.embeddings, facts, names, digests, field=field, at_least=at_least)
+    source = str(labelled.root if isinstance(labelled, Catalog) else labelled)
     return _drop_copies(queries, field, at_least), source, None
 
 
@@ -470,20 +448,17 @@ def _queries(
 ) -> LabelledQueries:
     known, class_codes = _labelled_rows(facts, field, at_least)
     embeddings = embeddings.detach().to("cpu").to(torch.float32)
-    unknown = np.zeros(len(facts), np.int64)
-    queries = LabelledQueries(embeddings, facts, self_ids, unknown, digests).at(known)
-    return queries._replace(class_codes=class_codes)
+    queries = LabelledQueries(embeddings, facts, self_ids, np.zeros(len(facts), np.int64), digests)
+    return queries.at(known)._replace(class_codes=class_codes)
 
 
-def _labelled_rows(
-    facts: Sequence[Metadata], field: str, at_least: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _labelled_rows(facts: Sequence[Metadata], field: str, at_least: bool) -> tuple[Codes, Codes]:
     """Return the labelled rows and their class codes; with `at_least` raise if too few."""
     known = [row for row, fact in enumerate(facts) if is_labelled(fact, field, places=at_least)]
-    if not known and at_least:
-        raise _unlabelled(len(facts))
     class_codes = classes_of([facts[row] for row in known], field)
     if at_least:
+        if not known:
+            raise _unlabelled(len(facts))
         check_queries(class_codes)
     return np.array(known, dtype=np.int64), class_codes
 
@@ -506,7 +481,7 @@ def _drop_copies(queries: LabelledQueries, field: str, at_least: bool) -> Labell
 
 def rows_without_copies(
     means: Tensor, labels: Sequence[str], digests: Sequence[str] = (), *, at_least: bool = True
-) -> NDArray[np.int64]:
+) -> Codes:
     """Return rows that are not copies of an earlier one; raise InvalidArgument if too few."""
     once = np.unique(first_copies(means.numpy(), digests, labels=labels))
     if at_least and len(once) < LEAST_QUERIES:
@@ -524,8 +499,7 @@ def _equal_row_ids(engine: Engine, queries: Embeddings) -> list[str]:
 
     Embeddings have no digest; a query that finds itself would make every first hit right.
     """
-    near = nearest(engine, queries, 1, ranking="mean")
-    names = [""] * len(queries)
+    near, names = nearest(engine, queries, 1, ranking="mean"), [""] * len(queries)
     if not near.keys.shape[1]:
         return names
     equal = np.flatnonzero(copies_among(near, queries.mean.double().numpy())[:, 0])
@@ -547,12 +521,7 @@ def learned_variance(
 
 
 def fit_query_variance(
-    vectors: Tensor,
-    class_codes: NDArray[np.int64],
-    *,
-    what: str = "images",
-    seed: int = 0,
-    progress: Progress = lambda *_: None,
+    vectors: Tensor, class_codes: Codes, *, what: str = "images", seed: int = 0, progress: Progress = lambda *_: None
 ) -> QueryVariance:
     """Fit variance heads to vectors (N, D) of all classes, and for each fold to the other folds.
 
@@ -562,7 +531,7 @@ def fit_query_variance(
     fold = folds_of(class_codes)
     rounds, stage = 1 + int(fold.max()) + 1, f"learning the variance of {what}"
 
-    def fit(rows: NDArray[np.int64], number: int) -> QueryVariance:
+    def fit(rows: Codes, number: int) -> QueryVariance:
         fitted = fit_variance_heads(
             vectors[rows],
             class_codes[rows],
@@ -584,7 +553,7 @@ def fit_query_variance(
     return whole._replace(fold=fold, nested=tuple(nested))
 
 
-def _sample_rows(total: int, seed: int) -> NDArray[np.int64]:
+def _sample_rows(total: int, seed: int) -> Codes:
     if total <= MOST_QUERIES:
         return np.arange(total)
     return np.sort(np.random.default_rng(seed).choice(total, MOST_QUERIES, replace=False))

@@ -23,11 +23,11 @@ from surefind.confidence.conformal import (
     set_size,
     verdicts,
 )
-from surefind.confidence.density import LocalDensity, known_density
 from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood
 from surefind.confidence.guarantee import PrecisionGuarantee
-from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood, known_columns
+from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood
 from surefind.confidence.match_model import ConfidenceModel, Logistic
+from surefind.confidence.neighbours import LocalDensity, known_density
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
 from surefind.engines.knn import Nearest
@@ -162,27 +162,26 @@ class Calibration(Summary):
     def judge_labels(self, near: LabelNeighbourhood) -> QueryJudgement:
         """Judge the labels of the nearest images."""
         assert isinstance(self.model, LabelModel)
-        found = self.model.probabilities(near)
-        each, p_value = found.each, self._p_value(novelty_values(near.distance))
+        found, p_value = self.model.probabilities(near), self._p_value(novelty_values(near.distance))
+        answers, share = label_answers(found.each, found.first, near.code), np.ones(1)
         if self.known is not None and self.unknown is not None:
-            log_odds = self.known.log_odds(known_columns(near))
-            each = each * known_share(log_odds, self.unknown_share)[:, None]
+            log_odds = self.known.log_odds(found.known)
+            share = known_share(log_odds, self.unknown_share)[:, None]
             if self.unknown.queries >= COMBINED:  # novel by either
                 p_value = np.minimum(p_value, self.unknown.p_value(-log_odds))
                 p_value = np.minimum(2 * p_value, 1)
-        answers = label_answers(each, found.first, near.code)
         rule = self.prediction_set  # not achievable: a set as probable as requested
         level = 1 - rule.miss_rate if rule.level is None else rule.level
-        among = label_answers(found.each, found.first, near.code).probability
-        size = set_size(np.cumsum(among, axis=1), level)
+        size = set_size(np.cumsum(answers.probability, axis=1), level)
         size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
-        least = np.take_along_axis(answers.probability, size[:, None] - 1, axis=1)
+        each, sure = found.each * share, answers.probability * share
+        least = np.take_along_axis(sure, size[:, None] - 1, axis=1)
         return QueryJudgement(
             each,
             p_value,
-            self._verdicts(answers.probability[:, 0], p_value),
+            self._verdicts(sure[:, 0], p_value),
             np.asarray((each >= least).sum(axis=1)),
-            answers._replace(size=size),
+            LabelAnswers(answers.code, sure, size),
         )
 
     def _p_value(self, novelty: Numbers) -> Numbers:
@@ -226,10 +225,10 @@ def known_share(log_odds: Numbers, unknown_share: float) -> Numbers:
 
 def label_answers(each: Numbers, first: NDArray[np.bool_], code: NDArray[np.int64]) -> LabelAnswers:
     """Sort the classes of the nearest images (Q, K) by probability."""
-    own = np.where(first, np.nan_to_num(each), 0.0)
+    own = np.where(first, each, 0.0)
     order = np.argsort(np.where(first, -own, np.inf), axis=1, kind="stable")
-    own, first, code = (np.take_along_axis(its, order, axis=1) for its in (own, first, code))
-    return LabelAnswers(np.where(first, code, -1), own, np.ones(len(own), np.int64))
+    rows = np.arange(len(own))[:, None]
+    return LabelAnswers(np.where(first, code, -1)[rows, order], own[rows, order], np.ones(len(own), np.int64))
 
 
 LOG_VAR_NEIGHBOURS = 10  # neighbours whose mean log variance is evidence

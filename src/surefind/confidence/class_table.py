@@ -1,19 +1,24 @@
-"""Number, mean and spread of the indexed images of each class."""
+"""Number, mean and spread of the indexed images of each class, kept up to date while rows change."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 from scipy.sparse import coo_array  # type: ignore[import-untyped]
 
-from surefind.engines.base import Engine
+from surefind.engines.base import Engine, Rows
 from surefind.engines.filters import Metadata
+from surefind.storage import Documents
 
 LABEL = "label"  # metadata field with the class, unless another one is named
+CLASSES = "classes"  # document of the table
+
+T = TypeVar("T")
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]  # of classes: rows of a table; -1 if unlabelled
@@ -27,6 +32,8 @@ def is_missing(label: object) -> bool:
 def label_of(facts: Metadata, field: str = LABEL) -> str | None:
     """Label as text: 3 in a table equals "3" of a folder."""
     label = facts.get(field)
+    if isinstance(label, str):
+        return label or None
     return None if is_missing(label) else str(label)
 
 
@@ -96,12 +103,12 @@ class ClassTable:
         found = (-1 if label is None else self.codes.get(label, -1) for label in labels)
         return np.fromiter(found, np.int64, len(labels))
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Number of classes with rows."""
         return int((self.counts > 0).sum())
 
-    @property
+    @cached_property
     def images(self) -> int:
         """Number of labelled rows."""
         return int(self.counts.sum())
@@ -135,3 +142,72 @@ class ClassTable:
         facts = json.loads(tensors.pop("facts").tobytes())
         name, number = facts["revision"]
         return cls(facts["field"], tuple(facts["names"]), revision=(name, number), **tensors)
+
+
+class ClassTracker:
+    """Adds and removes rows of an engine; the class table follows without reading other rows.
+
+    The table is dropped, to be read anew, if others wrote at the same time.
+    """
+
+    def __init__(self, engine: Engine, documents: Documents) -> None:
+        self._engine, self._documents = engine, documents
+        self._table: ClassTable | None = None  # None: read when needed
+        self._unsaved = False
+
+    def start_empty(self) -> None:
+        """Begin with no rows."""
+        self._table = ClassTable.empty(self._engine.space.dim, revision=self._engine.revision)
+
+    def add(self, rows: Rows) -> None:
+        """Add rows to the engine, replacing those with a known id."""
+        self._follow(rows.ids, rows, lambda: self._engine.add(rows))
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Remove rows from the engine; return how many there were."""
+        return self._follow(ids, None, lambda: self._engine.remove(ids))
+
+    def compact(self) -> None:
+        """Compact the engine, which changes no row."""
+        before = self._engine.revision
+        self._engine.compact()
+        if self._table is not None and self._table.revision == before:
+            self._table = replace(self._table, revision=self._engine.revision)
+            self._unsaved = True
+            self.save()
+
+    def table(self, field: str = LABEL) -> ClassTable:
+        """Return the table of a label field: the one at hand, the saved one, or read from rows."""
+        wanted = (field, self._engine.revision)
+        if self._table is None or (self._table.field, self._table.revision) != wanted:
+            found = self._documents.read(CLASSES)
+            table = ClassTable.from_bytes(found[CLASSES]) if found else None
+            if table is None or (table.field, table.revision) != wanted:
+                table, self._unsaved = ClassTable.of(self._engine, field), True
+            self._table = table
+        return self._table
+
+    def save(self) -> None:
+        """Write the table if it changed."""
+        if self._table is not None and self._unsaved:
+            self._documents.write({CLASSES: self._table.to_bytes()})
+            self._unsaved = False
+
+    def _follow(self, ids: Sequence[str], new: Rows | None, write: Callable[[], T]) -> T:
+        """Write to the engine; take rows with these ids from the table, and add the new ones."""
+        table, self._table = self._table, None  # read anew if the write fails
+        if table is None:
+            return write()
+        before, changed = self._engine.revision, 0
+        for rows, times in ((self._engine.find(ids), -1), (new, 1)):
+            if rows:
+                changed += times * len(rows)
+                labels = [label_of(facts, table.field) for facts in rows.metadata]
+                table = table.changed(rows.embeddings.mean.cpu().numpy(), labels, times=times)
+        done = write()
+        name, number = after = self._engine.revision
+        one_write = {before[1] + 1, before[1] + changed}  # Milvus counts rows instead
+        if table.revision == before and name == before[0] and number in one_write:
+            self._table = replace(table, revision=after)
+            self._unsaved = True
+        return done

@@ -1,6 +1,7 @@
 """Conformal prediction set, novelty p-value, and the verdict made from it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,10 +101,14 @@ class Novelty:
         For a query in distribution, P(p <= a) <= a for every a. With a thinned reference p is too
         large by less than 1 / (values kept - 1), never too small.
         """
-        kept = np.asarray(self.reference, float)
-        rank = np.r_[0, _kept_places(self.queries, len(kept)) + 1]  # values at or below each
+        kept, rank = self._ranks
         above = self.queries - rank[np.searchsorted(kept, values, side="left")]
         return np.asarray((1 + above) / (self.queries + 1))
+
+    @cached_property
+    def _ranks(self) -> tuple[Values, NDArray[np.int64]]:
+        """Reference values, and how many values are at or below each of them, from 0."""
+        return np.asarray(self.reference, float), np.r_[0, _kept_places(self.queries, len(self.reference)) + 1]
 
 
 def novelty_of(values: Values) -> Novelty:

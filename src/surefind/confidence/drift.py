@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from surefind.confidence.evidence import Neighbourhood, evidence
 from surefind.confidence.guarantee import design_effect
-from surefind.confidence.label_model import KNOWN_COLUMNS, LabelNeighbourhood, known_columns
+from surefind.confidence.label_model import KNOWN_COLUMNS, LabelNeighbourhood, label_columns
 
 Values = NDArray[np.float64]
 
@@ -100,4 +100,4 @@ def first_hit_columns(neighbourhood: Neighbourhood, names: tuple[str, ...], conf
 
 def label_reference(near: LabelNeighbourhood, confidence: Values) -> dict[str, Values]:
     """Evidence of queries, and confidence: the reference for drift."""
-    return dict(zip(KNOWN_COLUMNS, known_columns(near).T, strict=True)) | {"confidence": confidence}
+    return dict(zip(KNOWN_COLUMNS, label_columns(near).known.T, strict=True)) | {"confidence": confidence}

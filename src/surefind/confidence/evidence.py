@@ -1,7 +1,6 @@
 """Neighbourhood of a query and its hits, and label-free evidence that a hit is a match."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -71,15 +70,8 @@ def collect_neighbourhood(
 ) -> Neighbourhood:
     """Return the neighbourhood of queries with K rows each, nearest first.
 
-    Args:
-        space: Space of the gallery.
-        query_var: Variances of Q queries, (Q,).
-        near: Their nearest rows, (Q, K).
-        hit_knn_distances: Distances from these rows to their own neighbours, (Q, K, K + 1).
-        log_var: Log variance of the queries, (Q,).
-        neighbour_log_var: Mean log variance of their neighbours, (Q,).
-        inside: (Q,), queries that are rows of the gallery; they are removed from the hits'
-            neighbours.
+    `hit_knn_distances` has the distances from these rows to their own neighbours, (Q, K, K + 1), from
+    which queries that are `inside` the gallery, (Q,), are removed.
     """
     distance = near.distance
     expected, std = hit_distances(distance, query_var, near.var, dim=space.dim, family=space.family)
@@ -130,6 +122,14 @@ class _Logs:
         """Repeat a value of each query for all its hits, (Q,) to (Q, H)."""
         return np.broadcast_to(values[:, None], self.distance.shape)
 
+    def query_to(self, rank: int) -> Numbers:
+        """Distance from the query to its neighbour of this rank."""
+        return self.of_query(self.profile[:, min(rank, self.width) - 1])
+
+    def hit_to(self, rank: int) -> Numbers:
+        """Distance from the hit to its own neighbour of this rank."""
+        return self.knn_distances[..., min(rank, self.width) - 1]
+
 
 class EvidenceColumn(NamedTuple):
     """Source, sign constraint and values (Q, H) of one kind of evidence."""
@@ -145,32 +145,11 @@ def evidence(neighbourhood: Neighbourhood, names: Sequence[str]) -> Numbers:
     return np.stack([COLUMNS[name].values(logs) for name in names], axis=-1)
 
 
-def _query_to(rank: int, logs: _Logs) -> Numbers:
-    """Distance from the query to its neighbour of this rank."""
-    return logs.of_query(logs.profile[:, min(rank, logs.width) - 1])
-
-
-def _hit_to(rank: int, logs: _Logs) -> Numbers:
-    """Distance from the hit to its own neighbour of this rank."""
-    return logs.knn_distances[..., min(rank, logs.width) - 1]
-
-
 def _next(logs: _Logs) -> Numbers:
     """Distance from the query to the next neighbour after the hit."""
     hits = logs.distance.shape[1]
     behind = np.minimum(np.arange(1, hits + 1), logs.width - 1)
     return np.asarray(np.maximum(logs.profile[:, behind], logs.distance))
-
-
-def _inverse_local_dimension(logs: _Logs) -> Numbers:
-    """Mean log ratio of the last distance to the others: inverse local intrinsic dimension."""
-    return logs.of_query((logs.profile[:, -1:] - logs.profile).mean(axis=1))
-
-
-def _reverse_rank(logs: _Logs) -> Numbers:
-    """Rank of the query among the hit's neighbours."""
-    nearer = (logs.knn_distances < logs.distance[..., None]).sum(axis=-1)
-    return np.asarray(np.log1p(nearer))
 
 
 def _shared(count: int, logs: _Logs) -> Numbers:
@@ -213,19 +192,25 @@ COLUMNS: dict[str, EvidenceColumn] = {
     "distance": EvidenceColumn("distances", -1, lambda logs: logs.distance),
     "next": EvidenceColumn("distances", 1, _next),
     "behind": EvidenceColumn("distances", -1, lambda logs: logs.distance - logs.profile[:, :1]),
-    "query_to_5": EvidenceColumn("distances", 0, partial(_query_to, 5)),
-    "query_to_10": EvidenceColumn("distances", 0, partial(_query_to, 10)),
-    "query_to_20": EvidenceColumn("distances", 0, partial(_query_to, 20)),
-    "inverse_local_dimension": EvidenceColumn("distances", 0, _inverse_local_dimension),
+    "query_to_5": EvidenceColumn("distances", 0, lambda logs: logs.query_to(5)),
+    "query_to_10": EvidenceColumn("distances", 0, lambda logs: logs.query_to(10)),
+    "query_to_20": EvidenceColumn("distances", 0, lambda logs: logs.query_to(20)),
+    # mean log ratio of the last distance to the others
+    "inverse_local_dimension": EvidenceColumn(
+        "distances", 0, lambda logs: logs.of_query((logs.profile[:, -1:] - logs.profile).mean(axis=1))
+    ),
     "rank": EvidenceColumn("distances", -1, lambda logs: logs.rank),
-    "hit_to_1": EvidenceColumn("density", 0, partial(_hit_to, 1)),
-    "hit_to_5": EvidenceColumn("density", 0, partial(_hit_to, 5)),
-    "hit_to_10": EvidenceColumn("density", 0, partial(_hit_to, 10)),
-    "hit_to_20": EvidenceColumn("density", 0, partial(_hit_to, 20)),
-    "reverse_rank": EvidenceColumn("density", -1, _reverse_rank),
-    "shared_5": EvidenceColumn("overlap", 1, partial(_shared, 5)),
-    "shared_10": EvidenceColumn("overlap", 1, partial(_shared, 10)),
-    "shared_20": EvidenceColumn("overlap", 1, partial(_shared, 20)),
+    "hit_to_1": EvidenceColumn("density", 0, lambda logs: logs.hit_to(1)),
+    "hit_to_5": EvidenceColumn("density", 0, lambda logs: logs.hit_to(5)),
+    "hit_to_10": EvidenceColumn("density", 0, lambda logs: logs.hit_to(10)),
+    "hit_to_20": EvidenceColumn("density", 0, lambda logs: logs.hit_to(20)),
+    # rank of the query among the hit's neighbours
+    "reverse_rank": EvidenceColumn(
+        "density", -1, lambda logs: np.log1p((logs.knn_distances < logs.distance[..., None]).sum(axis=-1))
+    ),
+    "shared_5": EvidenceColumn("overlap", 1, lambda logs: _shared(5, logs)),
+    "shared_10": EvidenceColumn("overlap", 1, lambda logs: _shared(10, logs)),
+    "shared_20": EvidenceColumn("overlap", 1, lambda logs: _shared(20, logs)),
     "distance_profile_correlation": EvidenceColumn("overlap", 1, _distance_profile_correlation),
     "query_var": EvidenceColumn("variance", -1, lambda logs: logs.of_query(np.log(logs.neighbourhood.query_var))),
     "hit_var": EvidenceColumn("variance", -1, lambda logs: np.log(logs.neighbourhood.var)),

@@ -16,19 +16,16 @@ from surefind.confidence.calibration import (
 from surefind.confidence.conformal import MATCH, NO_MATCH
 from surefind.confidence.guarantee import PrecisionGuarantee
 
-BY = {LABELS: "labels of the index", NEIGHBOURHOODS: "neighbourhoods"}
-PRIOR_NAME = "prior calibration of surefind, not fitted to this index"
-
 
 def made_with(calibration: Calibration) -> str:
     """Date of the calibration, and its labelled queries."""
     origin = calibration.origin
     if origin.evidence == PRIOR:
-        return PRIOR_NAME
+        return "prior calibration of surefind, not fitted to this index"
+    by = "labels of the index" if origin.evidence == LABELS else "neighbourhoods"
     return (
         f"{origin.created[:10]}, {origin.queries:,} queries of {origin.classes:,} classes "
-        f"({origin.source}), by {BY[origin.evidence]}"
-        + (f", for searches with {origin.variant}" if origin.variant else "")
+        f"({origin.source}), by {by}" + (f", for searches with {origin.variant}" if origin.variant else "")
     )
 
 
@@ -76,11 +73,8 @@ def guaranteed(guarantee: PrecisionGuarantee) -> str:
 
 def in_short(calibration: Calibration) -> str:
     """Share of queries that are answered, and how many answers are right, as one sentence."""
-    reached = [
-        right
-        for sure, right in zip(calibration.curve.confidence, calibration.curve.right, strict=True)
-        if sure >= calibration.threshold
-    ]
+    curve = zip(calibration.curve.confidence, calibration.curve.right, strict=True)
+    reached = [right for sure, right in curve if sure >= calibration.threshold]
     if not reached:
         return "In short: no query like these is answered; check every result yourself."
     share = measured(len(reached) / len(calibration.curve.right))

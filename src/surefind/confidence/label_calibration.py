@@ -16,7 +16,6 @@ from surefind.confidence.label_model import (
     QUERY_COLUMNS,
     LabelModel,
     LabelNeighbourhood,
-    known_columns,
     label_columns,
     label_neighbourhood,
     scores_of,
@@ -105,7 +104,7 @@ def _search(
     nearest rows; the number of rows left out that are of the query's class, (Q,); the number of
     copies. Every row that is found is read once.
     """
-    cache, field = RowCache(engine), table.field
+    cache, field = RowCache(engine, table.field), table.field
     distance = np.full((len(labels), FETCHED), np.inf)
     code = np.full(distance.shape, -1)
     left_out, copies = np.zeros(len(labels)), 0
@@ -151,9 +150,9 @@ def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
     each, log_odds = np.empty(near.code.shape), np.empty(len(folds))
     for fold in np.unique(folds):
         model, known = _fit(data, data.fold != fold, prior)
-        its = near.at(folds == fold)
-        each[folds == fold] = model.probabilities(its).each
-        log_odds[folds == fold] = known.log_odds(known_columns(its))
+        found = model.probabilities(near.at(folds == fold))
+        each[folds == fold] = found.each
+        log_odds[folds == fold] = known.log_odds(found.known)
     model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
     return LabelFit(model, known, near, each, log_odds)
 
@@ -162,8 +161,8 @@ def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, L
     """Fit to the queries that are used."""
     model = fit_label_model(data.near.at(used), data.own[used], prior)
     rows, unknown = data.unknown
-    inside = known_columns(data.near.at(used & data.has_match))
-    outside = known_columns(unknown.at(used[rows]))
+    inside = label_columns(data.near.at(used & data.has_match)).known
+    outside = label_columns(unknown.at(used[rows])).known
     known = fit_logistic(
         np.concatenate([inside, outside]),
         np.arange(len(inside) + len(outside)) < len(inside),
@@ -183,12 +182,8 @@ def fit_label_model(
     P penalises all directions but three much more: the prior's weights of classes as a whole, those
     of none as a whole, and the bias. These differ most between domains.
 
-    Args:
-        near: Neighbourhoods of Q labelled queries.
-        own: Their classes, (Q,); where it is not among the neighbours, none is right.
-        prior: Model to shrink to. Its temperature is kept, unless all its weights are 0.
-        weights: Weight of each query, (Q,); by default 1.
-        penalty: Strength of the shrinkage.
+    Where the `own` class is not among the neighbours, none is right. The temperature of the prior is
+    kept, unless all its weights are 0. `weights` are those of the queries, by default 1.
     """
     columns = label_columns(near)
     standard = prior.standard(columns)

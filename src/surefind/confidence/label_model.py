@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers
 from surefind.settings import parse
@@ -65,14 +64,9 @@ def label_neighbourhood(
 
         |q - mu|^2 is estimated by |q - m|^2 - s / n
 
-    Args:
-        table: Classes of the gallery.
-        query: Means of Q queries, (Q, D).
-        distance: Squared distances to their nearest images, (Q, K), ascending.
-        code: Classes of these, (Q, K).
-        own: Classes of the queries, (Q,), if they are known.
-        left_out: Number of images of that class that are the query or its copies, (Q,).
-        classes: Number of classes to choose from, (Q,); by default all of the table.
+    Q queries (Q, D) have K nearest images with these distances, ascending, and classes `code`, (Q, K). If their
+    `own` classes are known, `left_out` images of these are the query or its copies, (Q,). `classes` is the
+    number to choose from, (Q,), by default all of the table.
     """
     lengths = np.square(query).sum(axis=1)[:, None]
     known = np.maximum(code, 0)
@@ -109,35 +103,38 @@ def label_neighbourhood(
     )
 
 
-class _Shared:
-    """What the columns share: which neighbours are of one class, logarithms of distances."""
+class _Evidence:
+    """What the columns share; each part is computed once."""
 
     def __init__(self, near: LabelNeighbourhood) -> None:
-        self.near, self.width = near, near.distance.shape[1]
-        labelled = near.code >= 0
+        self.near = near
+        self.labelled: Flags = near.code >= 0
         # (Q, K, K): neighbours of the same class
-        self.same: Flags = (near.code[:, :, None] == near.code[:, None]) & labelled[:, :, None]
-        earlier = np.tril(np.ones((self.width, self.width), dtype=bool), -1)
-        self.first: Flags = labelled & ~(self.same & earlier).any(axis=2)  # of its class
-        self.labelled = labelled
+        self.same: Flags = (near.code[:, :, None] == near.code[:, None]) & self.labelled[:, :, None]
+        width = near.code.shape[1]
+        earlier = np.tri(width, k=-1, dtype=bool)
+        self.first: Flags = self.labelled & ~(self.same & earlier).any(axis=2)  # of its class
         least = np.maximum(near.distance[:, -1:] * 1e-6, TINY)
         self.log_distance: Numbers = np.log(np.maximum(near.distance, least))
         # Inverse local dimension: log ratios of distances are smaller in many dimensions.
-        self.local_width: Numbers = SMALLEST_WIDTH + (self.log_distance[:, -1:] - self.log_distance).mean(
-            axis=1, keepdims=True
-        )
+        ratios = self.log_distance[:, -1:] - self.log_distance
+        self.local_width: Numbers = SMALLEST_WIDTH + ratios.mean(axis=1, keepdims=True)
         self.log_mean: Numbers = np.log(near.mean_distance)
         self.log_scaled_mean: Numbers = self.log_mean - np.log(near.spread)
+        # (Q, K, K): share of each class among the labelled of the 1, 2, ... nearest images
+        counts = np.maximum(np.cumsum(self.labelled, axis=1), 1)
+        self.shares: Numbers = np.cumsum(self.same, axis=2) / counts[:, None]
+        self.mean_margin: Numbers = self.margin(self.log_mean, self.log_mean)
+        self.scaled_mean_margin: Numbers = self.margin(self.log_scaled_mean, self.log_scaled_mean)
 
-    def of_others(self, values: Numbers, otherwise: Numbers) -> Numbers:
-        """Smallest value of another class, (Q, K); `otherwise` where there is no other class."""
-        others = np.where(self.same | ~self.labelled[:, None], np.inf, values[:, None])
-        least = others.min(axis=2)
-        return np.asarray(np.where(np.isfinite(least), least, otherwise))
+    def share(self, nearest: int) -> Numbers:
+        """Share of the class among the labelled of the nearest images."""
+        return self.shares[:, :, min(nearest, self.shares.shape[2]) - 1]
 
-    def margin(self, values: Numbers) -> Numbers:
-        """How much nearer this class is than the nearest other; 0 if there is no other."""
-        return np.asarray((self.of_others(values, values) - values) / self.local_width)
+    def margin(self, values: Numbers, otherwise: Numbers) -> Numbers:
+        """How much nearer this class is than the nearest other; `otherwise` stands for a missing other."""
+        others = np.where(self.same | ~self.labelled[:, None], np.inf, values[:, None]).min(axis=2)
+        return np.asarray((np.where(np.isfinite(others), others, otherwise) - values) / self.local_width)
 
     def rank(self, values: Numbers) -> Numbers:
         """Log rank of the class among those of the neighbours."""
@@ -150,84 +147,80 @@ class _Shared:
         return np.asarray(np.where(np.isfinite(most), most, 0.0))
 
 
-def _share(nearest: int, shared: _Shared) -> Numbers:
-    """Share of the class among the labelled of the nearest images."""
-    labelled = shared.labelled[:, None, :nearest].sum(axis=2)
-    return np.asarray(shared.same[:, :, :nearest].sum(axis=2) / np.maximum(labelled, 1))
-
-
-def _weighted_share(shared: _Shared) -> Numbers:
+def _weighted_share(its: _Evidence) -> Numbers:
     """Log share of the class, with weights that fall exponentially with distance."""
-    distance = shared.near.distance
-    away = distance - distance[:, :1]
+    away = its.near.distance - its.near.distance[:, :1]
     typical = np.maximum(away.mean(axis=1, keepdims=True), TINY)
-    weight = np.exp(-away / typical) * shared.labelled
+    weight = np.exp(-away / typical) * its.labelled
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), TINY)
-    return np.asarray(np.log((shared.same * weight[:, None]).sum(axis=2) + SMALLEST_SHARE))
+    return np.asarray(np.log((its.same * weight[:, None]).sum(axis=2) + SMALLEST_SHARE))
 
 
-def _trust_ratio(shared: _Shared) -> Numbers:
-    """How much nearer the image is than the nearest of another class."""
-    last = np.broadcast_to(shared.log_distance[:, -1:], shared.log_distance.shape)
-    other = shared.of_others(shared.log_distance, last)
-    return np.asarray((other - shared.log_distance) / shared.local_width)
-
-
-def _lead(shared: _Shared) -> Numbers:
+def _lead(its: _Evidence) -> Numbers:
     """Share of the most frequent class less that of the next, (Q,)."""
-    shares = np.sort(np.where(shared.first, _share(shared.width, shared), 0.0), axis=1)
-    second = shares[:, -2] if shared.width > 1 else 0.0
-    return np.asarray(shares[:, -1] - second)
+    shares = np.sort(np.where(its.first, its.shares[:, :, -1], 0.0), axis=1)
+    return np.asarray(shares[:, -1] - (shares[:, -2] if shares.shape[1] > 1 else 0.0))
 
 
-def _nearest_ratio(shared: _Shared) -> Numbers:
-    """Log ratio of the first distance to the last, (Q,)."""
-    away = shared.log_distance[:, 0] - shared.log_distance[:, -1]
-    return np.asarray(away / shared.local_width[:, 0])
-
-
-Column = Callable[[_Shared], Numbers]
+Column = Callable[[_Evidence], Numbers]
 
 # Of a class: its direction (1: larger values favour it; -1: smaller; 0: either) and values (Q, K).
 CLASS_COLUMNS: dict[str, tuple[int, Column]] = {
-    **{f"share_{count}": (1, partial(_share, count)) for count in (3, 5, 10, 20)},
+    "share_3": (1, lambda its: its.share(3)),
+    "share_5": (1, lambda its: its.share(5)),
+    "share_10": (1, lambda its: its.share(10)),
+    "share_20": (1, lambda its: its.share(20)),
     "weighted_share": (1, _weighted_share),
-    "trust_ratio": (1, _trust_ratio),
-    "mean_rank": (-1, lambda shared: shared.rank(shared.log_mean)),
-    "scaled_mean_rank": (-1, lambda shared: shared.rank(shared.log_scaled_mean)),
-    "mean_margin": (1, lambda shared: shared.margin(shared.log_mean)),
-    "scaled_mean_margin": (1, lambda shared: shared.margin(shared.log_scaled_mean)),
-    "relative_size": (0, lambda shared: shared.near.relative_size),
+    "trust_ratio": (1, lambda its: its.margin(its.log_distance, its.log_distance[:, -1:])),
+    "mean_rank": (-1, lambda its: its.rank(its.log_mean)),
+    "scaled_mean_rank": (-1, lambda its: its.rank(its.log_scaled_mean)),
+    "mean_margin": (1, lambda its: its.mean_margin),
+    "scaled_mean_margin": (1, lambda its: its.scaled_mean_margin),
+    "relative_size": (0, lambda its: its.near.relative_size),
 }
 # Of a query, (Q,): evidence that it is of none of these classes.
 QUERY_COLUMNS: dict[str, Column] = {
-    "labels": lambda shared: np.log(np.maximum(shared.first.sum(axis=1), 1)),
+    "labels": lambda its: np.log(np.maximum(its.first.sum(axis=1), 1)),
     "lead": _lead,
-    "nearest_ratio": _nearest_ratio,
-    "best_mean_margin": lambda shared: shared.best(shared.margin(shared.log_mean)),
-    "best_scaled_mean_margin": lambda shared: shared.best(shared.margin(shared.log_scaled_mean)),
-    "size": lambda shared: shared.near.size,
-    "classes": lambda shared: shared.near.classes,
+    "nearest_ratio": lambda its: (its.log_distance[:, 0] - its.log_distance[:, -1]) / its.local_width[:, 0],
+    "best_mean_margin": lambda its: its.best(its.mean_margin),
+    "best_scaled_mean_margin": lambda its: its.best(its.scaled_mean_margin),
+    "size": lambda its: its.near.size,
+    "classes": lambda its: its.near.classes,
 }
 # Of a query, (Q,): evidence that its class is in the gallery.
 KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     "labels": (-1, QUERY_COLUMNS["labels"]),
     "lead": (1, _lead),
-    "nearest_ratio": (0, _nearest_ratio),
+    "nearest_ratio": (0, QUERY_COLUMNS["nearest_ratio"]),
     "best_mean_margin": (1, QUERY_COLUMNS["best_mean_margin"]),
     "best_scaled_mean_margin": (1, QUERY_COLUMNS["best_scaled_mean_margin"]),
-    "best_scaled_mean": (1, lambda shared: shared.best(-np.exp(np.minimum(shared.log_scaled_mean, FARTHEST_MEAN)))),
-    "best_mean": (1, lambda shared: shared.best(shared.log_distance.mean(axis=1, keepdims=True) - shared.log_mean)),
-    "local_width": (0, lambda shared: np.log(shared.local_width[:, 0])),
-    "nearest": (0, lambda shared: shared.log_distance[:, 0] - shared.log_distance[:, -1]),
-    "distance": (-1, lambda shared: shared.log_distance[:, 0]),
+    "best_scaled_mean": (1, lambda its: its.best(-np.exp(np.minimum(its.log_scaled_mean, FARTHEST_MEAN)))),
+    "best_mean": (1, lambda its: its.best(its.log_distance.mean(axis=1, keepdims=True) - its.log_mean)),
+    "local_width": (0, lambda its: np.log(its.local_width[:, 0])),
+    "nearest": (0, lambda its: its.log_distance[:, 0] - its.log_distance[:, -1]),
+    "distance": (-1, lambda its: its.log_distance[:, 0]),
 }
 
 
-def known_columns(near: LabelNeighbourhood) -> Numbers:
-    """Columns that tell whether the class of a query is in the gallery, (Q, F)."""
-    shared = _Shared(near)
-    return np.stack([values(shared) for _, values in KNOWN_COLUMNS.values()], axis=-1)
+class LabelColumns(NamedTuple):
+    """Evidence of Q queries."""
+
+    of_class: Numbers  # (Q, K, F)
+    of_query: Numbers  # (Q, G)
+    known: Numbers  # (Q, H), whether the class of the query is in the gallery
+    first: Flags  # (Q, K), the nearest image of its class, where the class is judged
+    same: Flags  # (Q, K, K)
+
+
+def label_columns(near: LabelNeighbourhood) -> LabelColumns:
+    """Compute the evidence columns."""
+    its = _Evidence(near)
+    of_class = [values(its) for _, values in CLASS_COLUMNS.values()]
+    of_query = {name: values(its) for name, values in QUERY_COLUMNS.items()}
+    known = [of_query[name] if name in of_query else values(its) for name, (_, values) in KNOWN_COLUMNS.items()]
+    parts = [np.stack(columns, axis=-1) for columns in (of_class, list(of_query.values()), known)]
+    return LabelColumns(parts[0], parts[1], parts[2], its.first, its.same)
 
 
 class LabelProbabilities(NamedTuple):
@@ -236,6 +229,7 @@ class LabelProbabilities(NamedTuple):
     each: Numbers  # (Q, K), of the class of each image; NaN if it is unlabelled
     first: Flags  # (Q, K), whether the image is the nearest of its class
     none: Numbers  # (Q,), of no class among them
+    known: Numbers  # (Q, H), columns that tell whether the class is in the gallery
 
 
 @dataclass(frozen=True)
@@ -257,53 +251,36 @@ class LabelModel:
     temperature: tuple[float, ...]  # of the columns of the query
     bias: float
 
-    @property
+    @cached_property
     def point(self) -> Numbers:
         """Weights, temperature and bias as one vector."""
         return np.array([*self.weights, *self.temperature, self.bias])
+
+    @cached_property
+    def _ranges(self) -> Numbers:
+        """Range, mean and deviation of each column, (4, F)."""
+        return np.array([self.low, self.high, self.centre, self.scale])
 
     def probabilities(self, near: LabelNeighbourhood) -> LabelProbabilities:
         """Return the probability of each class."""
         columns = label_columns(near)
         scores, none = scores_of(self.standard(columns), self.point)
-        total = logsumexp(np.c_[np.where(columns.first, scores, -np.inf), none], axis=1)
-        own = np.where(columns.first, np.exp(scores - total[:, None]), 0.0)
-        each = (columns.same * own[:, None]).sum(axis=2)
-        labelled = near.code >= 0
-        return LabelProbabilities(np.where(labelled, each, np.nan), columns.first, np.exp(none - total))
+        every = np.c_[np.where(columns.first, scores, -np.inf), none]
+        every = np.exp(every - every.max(axis=1, keepdims=True))
+        every /= every.sum(axis=1, keepdims=True)
+        each = (columns.same * every[:, None, :-1]).sum(axis=2)
+        return LabelProbabilities(np.where(near.code >= 0, each, np.nan), columns.first, every[:, -1], columns.known)
 
-    def standard(self, columns: "LabelColumns") -> "LabelColumns":
+    def standard(self, columns: LabelColumns) -> LabelColumns:
         """Clip and standardise columns."""
-        of_class = columns.of_class.shape[-1]
-        low, high, centre, scale = (np.array(its) for its in (self.low, self.high, self.centre, self.scale))
-
-        def scaled(values: Numbers, part: slice) -> Numbers:
-            clipped = np.clip(values, low[part], high[part])
-            return np.asarray((clipped - centre[part]) / scale[part])
-
-        return columns._replace(
-            of_class=scaled(columns.of_class, slice(of_class)), of_query=scaled(columns.of_query, slice(of_class, None))
-        )
-
-
-class LabelColumns(NamedTuple):
-    """Evidence of Q queries."""
-
-    of_class: Numbers  # (Q, K, F)
-    of_query: Numbers  # (Q, G)
-    first: Flags  # (Q, K), the nearest image of its class, where the class is judged
-    same: Flags  # (Q, K, K)
-
-
-def label_columns(near: LabelNeighbourhood) -> LabelColumns:
-    """Compute the evidence columns."""
-    shared = _Shared(near)
-    return LabelColumns(
-        np.stack([values(shared) for _, values in CLASS_COLUMNS.values()], axis=-1),
-        np.stack([values(shared) for values in QUERY_COLUMNS.values()], axis=-1),
-        shared.first,
-        shared.same,
-    )
+        split = columns.of_class.shape[-1]
+        scaled = [
+            (np.clip(values, low, high) - centre) / scale
+            for values, (low, high, centre, scale) in (
+                (columns.of_class, self._ranges[:, :split]), (columns.of_query, self._ranges[:, split:])
+            )
+        ]  # fmt: skip
+        return columns._replace(of_class=scaled[0], of_query=scaled[1])
 
 
 def scores_of(columns: LabelColumns, point: Numbers) -> tuple[Numbers, Numbers]:

@@ -13,10 +13,15 @@ from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
 from surefind.confidence.class_table import LABEL, label_of
-from surefind.confidence.copies import copies_among, nearest_others
-from surefind.confidence.density import LocalDensity, distances_to_others, known_density
 from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood, embeddings_of
 from surefind.confidence.match_model import folds_of
+from surefind.confidence.neighbours import (
+    LocalDensity,
+    copies_among,
+    distances_to_others,
+    known_density,
+    nearest_others,
+)
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import FAMILIES, Embeddings
 from surefind.engines.base import Engine, Keys
@@ -33,6 +38,7 @@ LEAST_GALLERY = NEIGHBOURS + 2
 QUERIES_AT_ONCE = 256
 
 Flags = NDArray[np.bool_]
+Rows = NDArray[np.int64]
 
 
 def is_labelled(facts: Metadata, field: str = LABEL, *, places: bool = True) -> bool:
@@ -48,9 +54,7 @@ def matching(query: Metadata, rows: Sequence[Metadata]) -> Flags:
     return np.array([np.linalg.norm(_place(row) - here) <= RADIUS for row in rows], dtype=bool)
 
 
-def queries_with_match(
-    queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: NDArray[np.int64]
-) -> Flags:
+def queries_with_match(queries: Sequence[Metadata], gallery: Sequence[Metadata], *, left_out: Rows) -> Flags:
     """Return which queries have a match besides themselves and their copies, (Q,).
 
     `left_out` (Q,) is the number of matching rows that are the query or its copies.
@@ -66,7 +70,7 @@ def queries_with_match(
     return np.asarray(np.array(found) > left_out)
 
 
-def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> NDArray[np.int64]:
+def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> Rows:
     """Class codes of the labels; without labels each query is a class of its own."""
     labels = [label_of(facts, field) for facts in queries]
     if None in labels:
@@ -90,10 +94,9 @@ class CalibrationData(NamedTuple):
 
     neighbourhood: Neighbourhood
     match: Flags  # (Q, H)
-    class_codes: NDArray[np.int64]  # (Q,)
+    class_codes: Rows  # (Q,)
     has_match: Flags  # (Q,), whether the gallery has a match
-    fold: NDArray[np.int64]  # (Q,), for cross-fitting
-    gallery: int  # number of images
+    fold: Rows  # (Q,), for cross-fitting
     copies: int = 0  # of queries, left out
     held_out: tuple[Neighbourhood, ...] = ()  # per fold, with heads that never saw it; or empty
 
@@ -108,24 +111,21 @@ def check_enough(data: CalibrationData) -> None:
             got=f"{len(np.unique(data.class_codes))} classes without another image in the index",
             fix="use the labels of the index, with at least two images per class",
         )
-    right = int(data.match[:, 0].sum())
-    for what, found in (("right", right), ("wrong", len(data.match) - right)):
-        _require(f"queries whose first hit is {what}", found, LEAST_OF_EACH, data.class_codes)
+    first = data.match[:, 0]
+    for what, found in (("right", first.sum()), ("wrong", (~first).sum())):
+        _require(f"queries whose first hit is {what}", int(found), LEAST_OF_EACH, data.class_codes)
 
 
-def check_queries(class_codes: NDArray[np.int64]) -> None:
+def check_queries(class_codes: Rows) -> None:
     """Raise InvalidArgument unless there are enough queries and classes."""
     _require("labelled queries", len(class_codes), LEAST_QUERIES, class_codes)
     _require("classes", len(np.unique(class_codes)), LEAST_CLASSES, class_codes)
 
 
-def _require(what: str, found: int, least: int, class_codes: NDArray[np.int64]) -> None:
+def _require(what: str, found: int, least: int, class_codes: Rows) -> None:
     if found < least:
-        raise InvalidArgument(
-            "labelled",
-            expected=f"at least {least} {what}",
-            got=f"{found} (of {len(class_codes)} queries of {len(np.unique(class_codes))} classes)",
-        )
+        got = f"{found} (of {len(class_codes)} queries of {len(np.unique(class_codes))} classes)"
+        raise InvalidArgument("labelled", expected=f"at least {least} {what}", got=got)
 
 
 class LabelledQueries(NamedTuple):
@@ -134,11 +134,11 @@ class LabelledQueries(NamedTuple):
     embeddings: Embeddings
     facts: Sequence[Metadata]  # metadata with a label or a place
     self_ids: Sequence[str]  # id of the query in the index; "" if it is not in it
-    class_codes: NDArray[np.int64]
+    class_codes: Rows
     digests: Sequence[str] = ()  # of the image contents; "" if unknown
     copies: int = 0  # of these queries, left out
 
-    def at(self, rows: NDArray[np.int64]) -> "LabelledQueries":
+    def at(self, rows: Rows) -> "LabelledQueries":
         """Select queries."""
         return self._replace(
             embeddings=self.embeddings[rows.tolist()],
@@ -195,14 +195,8 @@ def fused_queries(queries: LabelledQueries, views: int) -> LabelledQueries:
             got="images of the index",
             fix="calibrate with a labelled folder of other images first",
         )
-    order = np.argsort(queries.class_codes, kind="stable")
-    codes = queries.class_codes[order]
-    starts = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
-    sets = [
-        its[first : first + views]
-        for its in np.split(order, starts[1:])
-        for first in range(0, len(its) - views + 1, views)
-    ]
+    classes = [np.flatnonzero(queries.class_codes == code) for code in np.unique(queries.class_codes)]
+    sets = [its[at : at + views] for its in classes for at in range(0, len(its) - views + 1, views)]
     if not sets:
         raise InvalidArgument("views", expected=f"classes with {views} labelled queries", got="fewer in each")
     fused = [fuse(queries.embeddings[its.tolist()]) for its in sets]
@@ -215,13 +209,12 @@ class QueryVariance(NamedTuple):
 
     heads: VarianceHeads | None
     log_var: Numbers  # (Q,), by heads that never saw the class of the query
-    fold: NDArray[np.int64] | None = None  # (Q,)
+    fold: Rows | None = None  # (Q,)
     nested: tuple["QueryVariance", ...] = ()  # per fold, heads that never saw it
 
-    def at(self, rows: NDArray[np.int64]) -> "QueryVariance":
+    def at(self, rows: Rows) -> "QueryVariance":
         fold = None if self.fold is None else self.fold[rows]
-        nested = tuple(its.at(rows) for its in self.nested)
-        return QueryVariance(self.heads, self.log_var[rows], fold, nested)
+        return QueryVariance(self.heads, self.log_var[rows], fold, tuple(its.at(rows) for its in self.nested))
 
 
 def checked_gallery(engine: Engine) -> list[Metadata]:
@@ -250,8 +243,7 @@ def collect_calibration_data(
 ) -> CalibrationData:
     """Search for each query; the query itself and its copies are not hits.
 
-    Queries that find fewer than NEIGHBOURS other images are dropped. `gallery` is the result of
-    `checked_gallery`.
+    Queries that find fewer than NEIGHBOURS other images are dropped. `gallery` is that of `checked_gallery`.
     """
     log_var_by_id = [
         dict(zip(queries.self_ids, its.log_var.tolist(), strict=True))
@@ -270,33 +262,29 @@ def collect_calibration_data(
         )
     each_rows, each_neighbourhood, log_vars, match, left_out, copies = zip(*parts, strict=True)
     answered, neighbourhood = np.concatenate(each_rows), Neighbourhood.joined(each_neighbourhood)
-    class_codes = queries.class_codes[answered]
+    class_codes, facts = queries.class_codes[answered], [queries.facts[row] for row in answered]
     return CalibrationData(
-        neighbourhood,
-        np.concatenate(match),
-        class_codes,
-        queries_with_match([queries.facts[row] for row in answered], gallery, left_out=np.concatenate(left_out)),
-        folds_of(class_codes) if query_variance.fold is None else query_variance.fold[answered],
-        len(gallery),
-        queries.copies + sum(copies),
-        tuple(
+        neighbourhood=neighbourhood,
+        match=np.concatenate(match),
+        class_codes=class_codes,
+        has_match=queries_with_match(facts, gallery, left_out=np.concatenate(left_out)),
+        fold=folds_of(class_codes) if query_variance.fold is None else query_variance.fold[answered],
+        copies=queries.copies + sum(copies),
+        held_out=tuple(
             neighbourhood._replace(log_var=its[:, 0], neighbour_log_var=its[:, 1])
             for its in np.concatenate(log_vars, axis=1)[1:]
         ),
     )
 
 
-_Batch = tuple[NDArray[np.int64], Neighbourhood, Numbers, Flags, NDArray[np.int64], int]
-
-
 def _collect_batch(
     engine: Engine,
     every: LabelledQueries,
-    batch: NDArray[np.int64],
+    batch: Rows,
     density: LocalDensity,
     query_variance: QueryVariance,
     log_var_by_id: list[dict[str, float]],
-) -> list[_Batch]:
+) -> list[tuple[Rows, Neighbourhood, Numbers, Flags, Rows, int]]:
     """Search for some of the queries; return one batch, or none if no query found enough.
 
     A batch has: rows with enough hits (Q,); neighbourhoods; log variance of query and neighbours,
@@ -304,7 +292,7 @@ def _collect_batch(
     left out, (Q,); number of copies left out.
     """
     rows = RowCache(engine)
-    near, copies = nearest_without_copies(engine, every.at(batch), rows, NEIGHBOURS)
+    near, copies = nearest_without_copies(engine, every.at(batch), rows, NEIGHBOURS, vectors=True)
     enough = np.flatnonzero(near.found >= NEIGHBOURS)
     if not len(enough):
         return []
@@ -334,20 +322,20 @@ def _collect_batch(
     )
     match, left_out, others = [], [], 0
     for facts, name, hits, its in zip(queries.facts, queries.self_ids, near.keys, copies, strict=True):
-        match.append(matching(facts, [row[2] for row in rows.read(hits)]))
         own = rows.read(its)
+        match.append(matching(facts, [row[2] for row in rows.read(hits)]))
         left_out.append(matching(facts, [row[2] for row in own]).sum())
         others += sum(row[0] != name for row in own)
     return [(batch, neighbourhood, log_vars, np.array(match), np.maximum(left_out, inside), others)]
 
 
 def nearest_without_copies(
-    engine: Engine, queries: LabelledQueries, rows: "RowCache", k: int, field: str = LABEL
+    engine: Engine, queries: LabelledQueries, rows: "RowCache", k: int, field: str = LABEL, *, vectors: bool = False
 ) -> tuple[Nearest, list[Keys]]:
     """Return the k nearest rows of each query without its copies, and the keys of the copies."""
     means = queries.embeddings.mean.double().numpy()
 
-    def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
+    def left_out(some: Rows, near: Nearest) -> Flags:
         out = copies_among(near, means[some])
         rows.read(near.keys[np.isfinite(near.ranked_by)])  # fills the cache
         for number, query in enumerate(some):
@@ -359,7 +347,7 @@ def nearest_without_copies(
                 out[number, place] = name == queries.self_ids[query] or (same and len(labels) < 2)
         return out
 
-    return nearest_others(engine, queries.embeddings, k, left_out)
+    return nearest_others(engine, queries.embeddings, k, left_out, vectors=vectors)
 
 
 def _neighbour_log_var(
@@ -377,10 +365,11 @@ def _neighbour_log_var(
 
 
 class RowCache:
-    """Rows of an engine, each read once."""
+    """Rows of an engine, each read once; of their metadata only the label, if its field is given."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, field: str = "") -> None:
+        self.engine, self.field = engine, field
+        self.labels: dict[Any, Metadata] = {}  # one object for all rows with a label
         self.known: dict[Any, tuple[str, str, Metadata]] = {}
 
     def read(self, keys: Keys) -> list[tuple[str, str, Metadata]]:
@@ -388,6 +377,9 @@ class RowCache:
         names = keys.tolist()
         new = [name for name in dict.fromkeys(names) if name not in self.known]
         if new:
-            each = zip(*self.engine.records(np.array(new, dtype=keys.dtype)), strict=True)
-            self.known |= dict(zip(new, each, strict=True))
+            ids, digests, metadata = self.engine.records(np.array(new, dtype=keys.dtype))
+            if self.field:
+                found = [label_of(facts, self.field) for facts in metadata]
+                metadata = tuple(self.labels.setdefault(label, {self.field: label or ""}) for label in found)
+            self.known |= dict(zip(new, zip(ids, digests, metadata, strict=True), strict=True))
         return [self.known[name] for name in names]

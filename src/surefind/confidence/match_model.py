@@ -178,13 +178,8 @@ def fit_confidence(
     Recalibrations are fitted to out-of-fold probabilities. Those that judge fold k use only models
     that never saw k.
 
-    Args:
-        neighbourhood: Q queries with H hits each.
-        match: Which hits are matches, (Q, H).
-        fold: Fold of each query, (Q,).
-        names: Evidence columns to use.
-        held_out: Per fold, the neighbourhoods of all queries with variance heads that never saw
-            the fold; empty if no heads were learned.
+    `held_out` has per fold the neighbourhoods of all queries with variance heads that never saw the
+    fold; it is empty if no heads were learned.
 
     Returns:
         The model fitted to all queries, and the cross-fitted confidence (Q, H), on which no label

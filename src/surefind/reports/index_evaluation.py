@@ -17,10 +17,10 @@ from surefind.confidence.calibrate import VOTERS, rows_without_copies
 from surefind.confidence.calibration import NEIGHBOURHOODS, Calibration
 from surefind.confidence.class_table import is_missing, label_of
 from surefind.confidence.conformal import MATCH, VERDICTS
-from surefind.confidence.copies import copies_among
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.explain import gallery_change, made_with, measured, percent
 from surefind.confidence.guarantee import PrecisionGuarantee
+from surefind.confidence.neighbours import copies_among
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes

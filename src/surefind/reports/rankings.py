@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind import metrics
-from surefind.confidence.copies import first_copies
+from surefind.confidence.neighbours import first_copies
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.errors import SurefindError

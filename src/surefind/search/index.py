@@ -19,20 +19,35 @@ from PIL import Image
 
 import surefind
 from surefind._notebook import Summary
-from surefind.confidence.calibration import NEIGHBOURHOODS, Calibrated, Calibration, check_origin, is_stale
-from surefind.confidence.class_table import LABEL, ClassTable
-from surefind.confidence.density import LocalDensity
+from surefind.confidence.calibration import (
+    NEIGHBOURHOODS,
+    PRIOR,
+    QUERIES,
+    Calibrated,
+    Calibration,
+    check_origin,
+    is_stale,
+)
+from surefind.confidence.class_table import LABEL, ClassTable, ClassTracker
+from surefind.confidence.neighbours import LocalDensity
 from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
 from surefind.engines.base import Engine, EngineError, Rows, Space
 from surefind.engines.filters import Metadata, Value
-from surefind.engines.knn import Nearest, names_of, nearest
+from surefind.engines.knn import Nearest, engine_view, names_of, nearest
 from surefind.engines.registry import attached_url, create_engine, open_engine, same_columns, without_password
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.functional.ranking import RANKINGS
 from surefind.search.calibrations import Calibrations, Lazy
-from surefind.search.class_tracker import ClassTracker
-from surefind.search.folder import EMBEDDED, IndexFolder, check_same_model, load_encoder, upgrade_heads
+from surefind.search.folder import (
+    EMBEDDED,
+    IndexFolder,
+    check_same_model,
+    known_roots,
+    load_encoder,
+    remember_roots,
+    upgrade_heads,
+)
 from surefind.search.hits import IndexedItem, SearchResult
-from surefind.search.image_files import known_roots, remember_roots
 from surefind.search.query import (
     SearchRequest,
     UnknownItem,
@@ -42,13 +57,15 @@ from surefind.search.query import (
     drift_of,
     parse_where,
     search_request,
+    variant_of,
 )
 from surefind.storage import make_writable
-from surefind.validation import check_choice
+from surefind.validation import check_choice, check_whole
 
 if TYPE_CHECKING:  # a search loads none of these
     from surefind.confidence.calibrate import CalibrationTargets, Progress
     from surefind.confidence.drift import Drift
+    from surefind.confidence.labelled_queries import LabelledQueries
     from surefind.encoders.image_encoder import ImageEncoder
     from surefind.encoders.open import Model
     from surefind.images.catalog import Catalog
@@ -70,9 +87,7 @@ class Index(Summary):
         self._folder, self._engine, self._given_encoder = folder, engine, encoder
         self._url = url  # of the engine, if it is not the saved one
         fingerprint = self.fingerprint  # indexes share the encoder: it must not refer to `self`
-        self._encoder: Lazy[ImageEncoder] = Lazy(
-            lambda: load_encoder(folder, fingerprint) if encoder is None else encoder
-        )
+        self._encoder = Lazy(lambda: load_encoder(folder, fingerprint) if encoder is None else encoder)
         self._upgrade_heads = Lazy(lambda: upgrade_heads(folder, fingerprint))
         self._classes = ClassTracker(engine, folder.documents)
         self._calibrations = Calibrations(folder, engine, self._classes)
@@ -230,14 +245,12 @@ class Index(Summary):
         place = IndexFolder(Path(folder))
         written = place.read()
         store = written if engine is None else same_columns(engine, written)
-        given = None
-        if encoder is not None:
-            from surefind.encoders.open import open_encoder
+        if encoder is None:
+            return cls(place, open_engine(place.place(store)), url=engine)
+        from surefind.encoders.open import open_encoder
 
-            given = open_encoder(encoder)
-        index = cls(place, open_engine(place.place(store)), given, url=engine)
-        if given is not None:
-            index.check_model(given.fingerprint, "the given encoder")
+        index = cls(place, open_engine(place.place(store)), open_encoder(encoder), url=engine)
+        index.check_model(index.encoder.fingerprint, "the given encoder")
         return index
 
     @property
@@ -407,14 +420,13 @@ class Index(Summary):
 
     def remove(self, ids: Sequence[str]) -> int:
         """Remove images; return how many there were."""
-        wanted = [ids] if isinstance(ids, str) else ids
-        self._calibrations.forget_classes()
-        removed = self._classes.remove(wanted)
+        self._calibrations.judges = {}
+        removed = self._classes.remove([ids] if isinstance(ids, str) else ids)
         self.recalibrate_if_stale()
         return removed
 
     def _add_rows(self, rows: Rows) -> None:
-        self._calibrations.forget_classes()
+        self._calibrations.judges = {}  # their classes change
         self._classes.add(rows)
 
     def class_table(self, field: str = LABEL) -> ClassTable:
@@ -557,7 +569,7 @@ class Index(Summary):
             InvalidArgument: An option is invalid, or k exceeds the limit of the engine.
             ImageRejected: A query is not a readable image.
         """
-        request = self._request(k, ranking, where, radius=radius, expand=expand, kind=kind)
+        request = self.check_search(k, ranking=ranking, where=where, radius=radius, expand=expand, kind=kind)
         vectors = as_vectors(queries, self.space.dim if self.has_model else None)
         if vectors is not None:
             queries = self.embed(vectors)
@@ -610,7 +622,9 @@ class Index(Summary):
         """
         if not len(views):
             raise InvalidArgument("views", expected="at least one", got="none")
-        request = self._request(k, ranking, where, radius=radius, expand=expand, kind=kind, views=len(views))
+        request = self.check_search(
+            k, ranking=ranking, where=where, radius=radius, expand=expand, kind=kind, views=len(views)
+        )
         encoded = views if isinstance(views, Embeddings) else self.encoder.encode(views)
         from surefind.functional import fuse
 
@@ -630,8 +644,8 @@ class Index(Summary):
         Raises:
             UnknownItem: No image has this id.
         """
-        request = self._request(k, ranking, where, inside=True)
-        return self._answer(self._found(id).embeddings, [id], request)[0]
+        rows = self._found(id)
+        return self._answer(rows.embeddings, [id], self.check_search(k, ranking=ranking, where=where, inside=rows))[0]
 
     def nearest(self, query: Embeddings, k: int = 5, *, ranking: str | None = None, where: Wanted = None) -> Nearest:
         """Search many queries; return arrays without metadata."""
@@ -639,11 +653,10 @@ class Index(Summary):
         self.space.check(query)
         return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
 
-    def check_search(self, k: int = 5, *, ranking: str | None = None, **options: Any) -> None:
-        """Raise InvalidArgument if `search` would refuse these options."""
-        self._request(k, ranking, options.pop("where", None), **options)
-
-    def _request(self, k: int, ranking: str | None, where: Wanted, **options: Any) -> SearchRequest:
+    def check_search(
+        self, k: int = 5, *, ranking: str | None = None, where: Wanted = None, **options: Any
+    ) -> SearchRequest:
+        """Raise InvalidArgument if `search` would refuse these options; else return them, checked."""
         calibrated = self.calibrated is not None
         return search_request(self._engine, k, ranking, where, calibrated=calibrated, **options)
 
@@ -693,26 +706,83 @@ class Index(Summary):
             InvalidArgument: `use_labels` for an index without any; or without labels too few
                 queries, classes, or right and wrong hits.
         """
+        from surefind.confidence import calibrate, labelled_queries  # not needed to search
         from surefind.encoders.serialization import read_classes
 
-        given = self._given_encoder
-        return self._calibrations.fit(
-            labelled,
-            labels,
-            lambda: self.encoder,
-            targets=targets,
-            use_labels=use_labels,
-            field=label,
-            again=again,
-            where=parse_where(where),
-            views=views,
-            ranking=ranking,
-            kind=kind,
-            trained_with=read_classes(self._folder.model) if given is None else given.trained_with,
-            learn_variance=learn_variance,
-            seed=seed,
-            progress=progress,
-        )
+        given, where = self._given_encoder, parse_where(where)
+        trained_with = read_classes(self._folder.model) if given is None else given.trained_with
+        check_whole("views", views)
+        ranking = self.space.ranking if ranking is None else ranking
+        check_choice("ranking", ranking, RANKINGS)
+        variant = variant_of(self._engine, where=where, views=views, ranking=ranking, kind=kind)
+        engine = engine_view(self._engine, where=where, ranking=ranking)
+        kept = None
+        if again:
+            last = self._calibrations.required().calibrated.calibration
+            targets, label = targets or calibrate.targets_of(last), last.origin.field
+            use_labels = last.origin.evidence != NEIGHBOURHOODS
+            learn_variance = learn_variance and self.calibrated is not None and self.calibrated.heads is not None
+            kept = labelled_queries.read_queries(self._folder.documents.read(QUERIES).get(QUERIES))
+        targets = targets or calibrate.CalibrationTargets()
+        table = self._calibrations.class_table(label, where)
+        if use_labels and not again and not table.images:
+            raise InvalidArgument("index", expected=f"images with labels ({label})", got=f"{engine.count()} without")
+        if use_labels is None:
+            use_labels = table.images > 0 and 2 * table.images >= engine.count()
+        queries: LabelledQueries | None
+        if kept is not None:
+            queries, source, too_few = *kept, None
+        else:
+            queries, source, too_few = calibrate.load_labelled_queries(
+                engine,
+                lambda: self.encoder,
+                labelled,
+                labels,
+                field=label,
+                without=trained_with if use_labels and labelled is None else frozenset(),
+                at_least=not use_labels,
+                seed=seed,
+                progress=progress,
+            )
+        if queries is not None:
+            if where is not None:
+                queries = queries.satisfying(where)
+            if views > 1:
+                queries = labelled_queries.fused_queries(queries, views)
+        if use_labels:
+            calibrated = calibrate.calibrate_labels(
+                engine,
+                queries,
+                table,
+                targets,
+                source=source,
+                too_few=too_few,
+                trained_with=trained_with,
+                progress=progress,
+            )
+        else:
+            assert queries is not None
+            learned = calibrate.learned_variance(queries, seed=seed, progress=progress) if learn_variance else None
+            calibrated = calibrate.calibrate_engine(
+                engine,
+                queries,
+                targets,
+                source=source,
+                query_variance=learned,
+                trained_with=trained_with,
+                progress=progress,
+            )
+        origin = calibrated.calibration.origin
+        if variant and origin.evidence == PRIOR:
+            raise InvalidArgument(
+                "labelled",
+                expected=f"enough labelled queries for a calibration of its own ({variant})",
+                got=origin.remarks[0],
+            )
+        calibration = replace(calibrated.calibration, origin=replace(origin, variant=variant))
+        keep = queries is not None and (labelled is not None or kept is not None)
+        self._calibrations.keep(replace(calibrated, calibration=calibration), queries if keep else None)
+        return calibration
 
     def calibrate_itself(
         self, *, targets: CalibrationTargets | None = None, label: str = LABEL, progress: Progress = lambda *_: None
@@ -727,10 +797,8 @@ class Index(Summary):
 
         Only if hits are judged by labels; other calibrations take long, and are reported as stale.
         """
-        calibration = self.calibration
-        if calibration is None or calibration.origin.evidence == NEIGHBOURHOODS:
-            return
-        if is_stale(calibration, len(self)):
+        found = self.calibration
+        if found is not None and found.origin.evidence != NEIGHBOURHOODS and is_stale(found, len(self)):
             self.calibrate(again=True)
 
     @property
@@ -760,10 +828,8 @@ class Index(Summary):
 
     def drift(self, queries: Sequence[ImageSource] | Embeddings) -> tuple[Drift, ...]:
         """Compare unlabelled queries with the calibration queries; return what differs."""
-        self._calibrations.required()
+        judge = self._calibrations.required()
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        judge = self._calibrations.judge()
-        assert judge is not None
         return drift_of(self._engine, judge, self.space.queries(query))
 
     def newest(self) -> Self | None:
@@ -782,8 +848,7 @@ class Index(Summary):
         return newer
 
     def _answer(self, query: Embeddings, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
-        judge = self._calibrations.judge_of(request)
-        return answer(self._engine, self.space.queries(query), names, request, judge)
+        return answer(self._engine, self.space.queries(query), names, request, self._calibrations.judge_of(request))
 
 
 def _reopened(cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None) -> Index:

@@ -55,11 +55,9 @@ def pictures_of(images: Images, ids: Sequence[str] | None, metadata: Sequence[Me
     else:
         sources = list(images)
         paths = [Path(one) if isinstance(one, str | Path) else None for one in sources]
-        known = tuple(
-            digest_of(one)[:32] if path is None else str(one) for one, path in zip(sources, paths, strict=True)
-        )
-        facts = tuple({} if path is None else {"path": str(path.absolute())} for path in paths)
-        roots = {path.parent for path in paths if path is not None}
+        known = tuple(str(one) if path else digest_of(one)[:32] for one, path in zip(sources, paths, strict=True))
+        facts = tuple({"path": str(path.absolute())} if path else {} for path in paths)
+        roots = {path.parent for path in paths if path}
     if ids is not None:
         known = tuple(ids)
     given = ({},) * len(sources) if metadata is None else tuple(metadata)

@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefind.confidence.calibration import Calibrated
-from surefind.confidence.class_table import LABEL, ClassTable, label_of
+from surefind.confidence.class_table import LABEL, ClassTable, Codes, Numbers, label_of
 from surefind.confidence.conformal import MATCH
-from surefind.confidence.copies import copies_among
 from surefind.confidence.drift import FEWEST, Drift, compare, first_hit_columns, label_reference
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
 from surefind.confidence.label_model import label_neighbourhood
 from surefind.confidence.match_model import ConfidenceModel
-from surefind.engines.base import Engine, Queries, Records
-from surefind.engines.filters import Metadata, Where
+from surefind.confidence.neighbours import copies_among
+from surefind.engines.base import Engine, Queries, Records, Rows
+from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, engine_view, names_of, nearest
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
@@ -71,16 +71,11 @@ class SearchRequest(NamedTuple):
     where: Where | None
     radius: float | None  # a distance, not squared
     expand: int  # neighbours for query expansion
-    inside: bool  # queries are rows of the index, left out of hits and neighbours
+    inside: Rows | None  # the queries, if they are rows of the index: left out of hits and neighbours
     views: int  # of one item
     kind: str  # of the queries; "": what the index is made of
     reranked: bool  # candidates of the engine's own ranking, re-ordered
     variant: str  # "" for plain searches; see `variant_of`
-
-    @property
-    def plain(self) -> bool:
-        """Whether the index's own calibration was made with such searches."""
-        return not self.variant and not self.expand
 
 
 def variant_of(engine: Engine, *, where: Where | None, views: int, ranking: str, kind: str) -> str:
@@ -112,7 +107,7 @@ def search_request(
     *,
     radius: float | None = None,
     expand: int = 0,
-    inside: bool = False,
+    inside: Rows | None = None,
     views: int = 1,
     kind: str = "",
     calibrated: bool = False,
@@ -132,7 +127,7 @@ def search_request(
     if radius is not None:
         check_number("radius", radius, "a positive number", lambda x: x > 0)
     where = parse_where(where)
-    most, requested = engine.max_k - inside, max(k, expand)
+    most, requested = engine.max_k - (inside is not None), max(k, expand)
     if requested > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(
             "k" if k == requested else "expand",
@@ -141,18 +136,9 @@ def search_request(
         )
     candidates = own if ranking == CONFIDENCE else ranking
     variant = variant_of(engine, where=where, views=views, ranking=candidates, kind=kind)
+    reranked = candidates != own
     return SearchRequest(
-        k=int(k),
-        ranking=ranking,
-        candidates=candidates,
-        where=where,
-        radius=radius,
-        expand=int(expand),
-        inside=inside,
-        views=views,
-        kind=kind,
-        reranked=candidates != own,
-        variant=variant,
+        int(k), ranking, candidates, where, radius, int(expand), inside, views, kind, reranked, variant
     )
 
 
@@ -178,28 +164,23 @@ def answer(
         where, ranking = None, engine.space.ranking
     results: list[SearchResult] = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
-        rows = slice(start, start + QUERIES_AT_ONCE)
-        some = query.at(rows)
+        some, own = query.at(slice(start, start + QUERIES_AT_ONCE)), names[start : start + QUERIES_AT_ONCE]
         if request.expand:
             some = _expanded(engine, some, request)
-        near = nearest(engine, some, k + request.inside, ranking=ranking, where=where)
-        if request.inside:
-            near = near.besides(names_of(engine, near), names[rows], k)
-        found = np.isfinite(near.ranked_by).sum(axis=1)
-        counts = np.unique(found).tolist()
-        if len(counts) == 1:  # all queries found equally many
-            near = near if counts[0] == near.keys.shape[1] else near.first(counts[0])
-            results += _describe(engine, some, near, names[rows], request, judge)
-            continue
-        each: list[SearchResult | None] = [None] * len(found)
-        for fewer in counts:
-            of_these = np.flatnonzero(found == fewer)
-            own = [names[start + row] for row in of_these.tolist()]
-            its = near.at((of_these, slice(fewer)))
-            described = _describe(engine, some.at(of_these), its, own, request, judge)
-            for row, result in zip(of_these.tolist(), described, strict=True):
-                each[row] = result
-        results += [result for result in each if result is not None]
+        near = nearest(engine, some, k + (request.inside is not None), ranking=ranking, where=where)
+        if request.inside is not None:
+            near = near.besides(names_of(engine, near), own, k)
+        found = near.found
+        each: dict[int, SearchResult] = {}
+        for count in np.unique(found).tolist():  # those that found equally many, together
+            rows = np.flatnonzero(found == count)
+            if len(rows) == len(found) and count == near.keys.shape[1]:
+                described = _describe(engine, some, near, own, request, judge)
+            else:
+                its = near.at((rows, slice(count)))
+                described = _describe(engine, some.at(rows), its, [own[row] for row in rows.tolist()], request, judge)
+            each.update(zip(rows.tolist(), described, strict=True))
+        results += [each[row] for row in range(len(found))]
     return results
 
 
@@ -219,7 +200,8 @@ def drift_of(engine: Engine, judge: Judge, query: Queries) -> tuple[Drift, ...]:
     near, query = near.at(enough), query.at(enough)
     if judge.classes is not None:
         records, place = _records(engine, near)
-        code = _codes(judge.classes, records.metadata)[place]
+        labels = [label_of(facts, judge.classes.field) for facts in records.metadata]
+        code = judge.classes.codes_of(labels)[place]
         found = label_neighbourhood(judge.classes, query.mean, near.distance, code)
         sure = np.nanmax(calibration.judge_labels(found).confidence, axis=1, initial=0.0)
         return compare(calibration.reference_quantiles, label_reference(found, sure))
@@ -249,10 +231,6 @@ def _records(engine: Engine, near: Nearest) -> tuple[Records, NDArray[np.int64]]
     return engine.records(keys), place.reshape(near.keys.shape)
 
 
-def _codes(classes: ClassTable, metadata: Sequence[Metadata]) -> NDArray[np.int64]:
-    return classes.codes_of([label_of(facts, classes.field) for facts in metadata])
-
-
 def _describe(
     engine: Engine, query: Queries, near: Nearest, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
@@ -263,43 +241,32 @@ def _describe(
     if isinstance(judge, str):
         near = near.at((slice(None), slice(request.k)))
     records, place = _records(engine, near)
-    expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
-    columns = [near.distance.tolist(), expected.tolist(), std.tolist(), near.var.tolist()]
-    probability: list[list[float | None]] = [[None] * width] * len(names)
-    if request.radius is not None and width:
-        probability = hit_match_probability(
-            near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
-        ).tolist()
-    answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
-    sure: list[list[float | None]] = [[None] * width] * len(names)
-    keys = expected if request.ranking == "expected" else near.distance
-    field = LABEL
-    if isinstance(judge, Judge):
-        field = judge.calibrated.calibration.origin.field
-        confidence, answers = _confidence(engine, query, near, names, request, judge, (records.metadata, place))
-        sure = [[None if one != one else one for one in its] for its in confidence.tolist()]
-        if request.ranking == CONFIDENCE:
-            keys = -np.nan_to_num(confidence, nan=-1.0)
-    order = np.argsort(keys, axis=1, kind="stable")[:, : request.k].tolist()
+    field = LABEL if isinstance(judge, str) else judge.calibrated.calibration.origin.field
     labels = [label_of(facts, field) for facts in records.metadata]
-    paths = [facts.get("path") for facts in records.metadata]
-    results = []
-    for number, (name, var, its) in enumerate(zip(names, query.var.tolist(), place.tolist(), strict=True)):
-        hits = tuple(
-            Hit(
-                id=records.ids[its[at]],
-                path=None if paths[its[at]] is None else str(paths[its[at]]),
-                distance=columns[0][number][at],
-                expected_distance=columns[1][number][at],
-                std=columns[2][number][at],
-                var=columns[3][number][at],
-                metadata=records.metadata[its[at]],
-                label=labels[its[at]],
-                p_within=probability[number][at],
-                confidence=sure[number][at],
-            )
-            for at in order[number]
+    expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
+    within = sure = np.full(near.keys.shape, None)
+    keys = expected if request.ranking == "expected" else near.distance
+    if request.radius is not None and width:
+        within = hit_match_probability(
+            near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
         )
+    answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
+    if isinstance(judge, Judge):
+        code = None if judge.classes is None else judge.classes.codes_of(labels)[place]
+        confidence, answers = _confidence(engine, query, near, request, judge, code)
+        sure = confidence.astype(object)
+        sure[np.isnan(confidence)] = None
+        if request.ranking == CONFIDENCE:
+            keys = -np.where(np.isnan(confidence), -1.0, confidence)
+    order = np.argsort(keys, axis=1, kind="stable")[:, : request.k]
+    queries = np.arange(len(names))[:, None]
+    place = place[queries, order]
+    columns = [its[queries, order].tolist() for its in (near.distance, expected, std, near.var, within, sure)]
+    paths = [None if path is None else str(path) for path in (facts.get("path") for facts in records.metadata)]
+    results = []
+    for name, var, more, rows, *each in zip(names, query.var.tolist(), answers, place.tolist(), *columns, strict=True):
+        found = [[column[row] for row in rows] for column in (records.ids, paths, records.metadata, labels)]
+        hits = tuple(map(Hit, *found[:2], *each[:4], *found[2:], *each[4:]))
         results.append(
             SearchResult(
                 query=name,
@@ -308,80 +275,65 @@ def _describe(
                 ranking=request.ranking,
                 reranked=request.reranked,
                 confidence=hits[0].confidence if hits else None,
-                **answers[number],
+                **more,
             )
         )
     return results
 
 
 def _confidence(
-    engine: Engine,
-    query: Queries,
-    near: Nearest,
-    names: Sequence[str],
-    request: SearchRequest,
-    judge: Judge,
-    rows: tuple[Sequence[Metadata], NDArray[np.int64]],
-) -> tuple[NDArray[np.float64], list[dict[str, Any]]]:
+    engine: Engine, query: Queries, near: Nearest, request: SearchRequest, judge: Judge, code: Codes | None
+) -> tuple[Numbers, list[dict[str, Any]]]:
     """Return the confidence of each hit, (Q, K), NaN if unknown, and what results have more.
 
-    `rows` are the metadata of all hits, and the place of each hit among them, (Q, K).
+    `code` has the class of each hit, (Q, K), if the calibration rests on labels.
     """
-    calibration, classes = judge.calibrated.calibration, judge.classes
+    calibration, classes, inside = judge.calibrated.calibration, judge.classes, request.inside
     confidence = np.full(near.keys.shape, np.nan)
-    if classes is None:
-        neighbourhood = judge.calibrated.collect_neighbourhood(engine, query, near, inside=request.inside)
-        judged = calibration.judge(neighbourhood)
+    if classes is None or code is None:
+        judged = calibration.judge(
+            judge.calibrated.collect_neighbourhood(engine, query, near, inside=inside is not None)
+        )
         confidence[:, :NEIGHBOURS] = judged.confidence
-        code = None
     else:
-        code = _codes(classes, rows[0])[rows[1]]
         order = np.argsort(near.distance[:, :NEIGHBOURS], axis=1, kind="stable")
-        own = left_out = None
-        if request.inside:
-            own = _codes(classes, engine.find(names).metadata)
-            left_out = (own >= 0).astype(float)
+        distance = np.take_along_axis(near.distance, order, axis=1)
+        codes = np.take_along_axis(code, order, axis=1)
+        own = None if inside is None else classes.codes_of([label_of(one, classes.field) for one in inside.metadata])
+        left_out = None if own is None else (own >= 0).astype(float)
         judged = calibration.judge_labels(
-            label_neighbourhood(
-                classes,
-                query.mean,
-                np.take_along_axis(near.distance, order, axis=1),
-                np.take_along_axis(code, order, axis=1),
-                own=own,
-                left_out=left_out,
-            )
+            label_neighbourhood(classes, query.mean, distance, codes, own=own, left_out=left_out)
         )
         np.put_along_axis(confidence, order, judged.confidence, axis=1)
     copies = copies_among(near, query.mean)
+    copied = np.any(copies, axis=1).tolist()
     answers: list[dict[str, Any]] = [
         {
-            "verdict": verdict,
+            "verdict": MATCH if copy else verdict,  # a copy is a match by definition
             "guaranteed": judge.guaranteed,
             "variant": calibration.origin.variant,
-            "novelty_p_value": p_value,
-            "show": show,
+            "novelty_p_value": 1.0 if copy else p_value,
+            "show": 1 if copy else show,
         }
-        for verdict, p_value, show in zip(judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True)
+        for copy, verdict, p_value, show in zip(
+            copied, judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True
+        )
     ]
     if classes is not None and code is not None and judged.labels is not None:
-        beyond = code[:, NEIGHBOURS:].tolist()
-        for number, (codes, probabilities, size) in enumerate(zip(*map(np.ndarray.tolist, judged.labels), strict=True)):
-            every = {its: probability for its, probability in zip(codes, probabilities, strict=True) if its >= 0}
-            for place, its in enumerate(beyond[number], NEIGHBOURS):
-                confidence[number, place] = every.get(its, np.nan)
-            if copies[number].any() and (copied := code[number, copies[number].argmax()]) >= 0:
-                every, size = {int(copied): 1.0}, 1
+        for number, (its, probabilities, size) in enumerate(zip(*map(np.ndarray.tolist, judged.labels), strict=True)):
+            every = {one: probability for one, probability in zip(its, probabilities, strict=True) if one >= 0}
+            for place, one in enumerate(code[number, NEIGHBOURS:].tolist(), NEIGHBOURS):
+                confidence[number, place] = every.get(one, np.nan)
+            if copied[number] and (one := int(code[number, copies[number].argmax()])) >= 0:
+                every, size = {one: 1.0}, 1
             if every:
-                labels = {classes.names[its]: probability for its, probability in every.items()}
-                ordered = tuple(labels)
+                labels = {classes.names[one]: probability for one, probability in every.items()}
+                label, *others = labels
                 answers[number] |= {
-                    "label": ordered[0],
-                    "label_confidence": labels[ordered[0]],
+                    "label": label,
+                    "label_confidence": labels[label],
                     "labels": labels,
-                    "label_set": ordered[:size],
+                    "label_set": (label, *others[: size - 1]),
                 }
-    if copies.any():
-        confidence[copies] = 1.0  # a copy is a match by definition
-        for number in np.flatnonzero(copies.any(axis=1)).tolist():
-            answers[number] |= {"verdict": MATCH, "novelty_p_value": 1.0, "show": 1}
+    confidence[copies] = 1.0
     return confidence, answers

@@ -26,7 +26,7 @@ import surefind
 from surefind.engines.base import EngineError
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.decode import FORMATS, ImageRejected
-from surefind.search.image_files import PictureUnavailable
+from surefind.search.folder import PictureUnavailable
 from surefind.search.index import Index
 from surefind.search.query import UnknownItem
 from surefind.serve import routes

@@ -15,7 +15,7 @@ from surefind.embeddings import Gaussians
 from surefind.engines.base import Rows
 from surefind.errors import InvalidFile
 from surefind.reports.result import PAGE
-from surefind.search.image_files import read_picture
+from surefind.search.folder import read_picture
 from surefind.search.index import Index
 from surefind.serve import gallery
 from surefind.serve.errors import RETRY, Refused

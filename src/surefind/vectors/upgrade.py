@@ -19,8 +19,8 @@ from surefind.confidence.calibrate import (
     rows_without_copies,
 )
 from surefind.confidence.calibration import Calibrated, Calibration, calibration_documents, read_calibration
-from surefind.confidence.density import LocalDensity
 from surefind.confidence.labelled_queries import QueryVariance, check_queries
+from surefind.confidence.neighbours import LocalDensity
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.embeddings import Gaussians
 from surefind.engines.base import Rows, Space

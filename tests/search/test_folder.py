@@ -15,7 +15,7 @@ from stores import change_documents
 import surefind as sf
 from surefind import storage
 from surefind.images.catalog import Catalog
-from surefind.search.image_files import PictureUnavailable, read_picture
+from surefind.search.folder import PictureUnavailable, read_picture
 from surefind.search.index import Index
 
 CONTENT = b"a picture"
@@ -199,7 +199,7 @@ ODD = (
 RECORDING = """
 import json, os, sys
 from pathlib import Path
-from surefind.search.image_files import PictureUnavailable, read_picture
+from surefind.search.folder import PictureUnavailable, read_picture
 
 root, names = Path(sys.argv[1]), json.loads(sys.stdin.read())
 opened, read = [], 0

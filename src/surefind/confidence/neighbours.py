@@ -1,14 +1,17 @@
-"""Copies of a query: detect them, and search without them.
+"""Copies of a query, the nearest rows without them, and local density: how far these are.
 
 A copy has the content or the vector of the query, and no other label. Every model finds it, so it
 is no evidence. An equal vector with another label is an error of the model and stays.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load, save
 
+from surefind.confidence.evidence import NEIGHBOURS
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine, Keys
 from surefind.engines.knn import NUMBERS_AT_ONCE, Nearest, nearest
@@ -18,9 +21,12 @@ GROWTH = 4  # factor by which more rows are fetched if too few remain
 PROJECTIONS = 8
 REACH = 2.1 * ROUNDING**0.5  # directions and logarithms of lengths of copies differ by less
 ROWS_AT_ONCE = 4096
+WIDTH = NEIGHBOURS + 1  # one more, since a query in the gallery is removed
+MEASURED_AT_ONCE = 1024  # rows, with the vectors of their neighbours in memory
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
+Distances = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Vectors = NDArray[np.floating]
 
@@ -43,12 +49,13 @@ def copies_among(near: Nearest, query: Numbers) -> Flags:
 
 
 def nearest_others(
-    engine: Engine, query: Embeddings, k: int, left_out: Callable[[Rows, Nearest], Flags]
+    engine: Engine, query: Embeddings, k: int, left_out: Callable[[Rows, Nearest], Flags], *, vectors: bool = False
 ) -> tuple[Nearest, list[Keys]]:
     """Return the k nearest rows of each query that are not left out, and the keys left out.
 
     `left_out` takes row numbers of queries and their nearest rows (Q, K), and returns (Q, K).
-    More rows are fetched for queries with fewer than k others.
+    More rows are fetched for queries with fewer than k others. Their vectors, which take most of the
+    memory, are kept only if asked for.
     """
     parts: list[tuple[Rows, Nearest]] = []
     copies: list[Keys] = [np.empty(0)] * len(query)
@@ -60,7 +67,8 @@ def nearest_others(
             some = rows[start : start + step]
             near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking)
             out = left_out(some, near)
-            others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by))
+            kept = near.vectors if vectors else near.vectors[..., :0]
+            others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by), vectors=kept)
             done = (others.found >= k) | (near.found < fetch)
             parts.append((some[done], others.at(done).first(k)))
             for place in np.flatnonzero(done):
@@ -140,3 +148,106 @@ def _first_near(means: Vectors) -> Rows:
         equal = is_copy(np.square(away).sum(axis=1), length[ball], length[place])
         near[rows[ball[equal]]] = rows[place]
     return near
+
+
+class LocalDensity:
+    """Distances from rows to their nearest neighbours, looked up by a hash of the row's vector.
+
+    Rows added or replaced later have another hash and are unknown.
+    """
+
+    def __init__(self, key_hashes: NDArray[np.uint64], distances: Distances, *, gallery: str = "") -> None:
+        order = np.argsort(key_hashes)
+        self.key_hashes, self.distances = key_hashes[order], distances[order]
+        self.gallery = gallery  # id of the gallery the distances hold for
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    @classmethod
+    def empty(cls) -> "LocalDensity":
+        return cls(np.empty(0, np.uint64), np.empty((0, WIDTH), np.float32))
+
+    @classmethod
+    def of(cls, engine: Engine, *, progress: Callable[[int], None] = lambda _: None) -> "LocalDensity":
+        """Measure all rows of an engine, block by block."""
+        key_hashes, distances = [np.empty(0, np.uint64)], [np.empty((0, WIDTH), np.float32)]
+        done = 0
+        for block in engine.scan():
+            for start in range(0, len(block.keys), MEASURED_AT_ONCE):
+                keys = block.keys[start : start + MEASURED_AT_ONCE]
+                key_hashes.append(hash_vectors(block.vectors[start : start + MEASURED_AT_ONCE]))
+                distances.append(knn_distances_of(engine, keys))
+                done += len(keys)
+                progress(done)
+        gallery = str(engine.facts.get("gallery", ""))
+        return cls(np.concatenate(key_hashes), np.concatenate(distances), gallery=gallery)
+
+    def knn_distances(self, vectors: NDArray[np.float32]) -> Distances:
+        """Distances for rows with these stored vectors, (n, WIDTH); NaN for unknown rows."""
+        wanted = hash_vectors(vectors)
+        found = np.full((len(wanted), WIDTH), np.nan, dtype=np.float32)
+        if len(self):
+            place = np.minimum(np.searchsorted(self.key_hashes, wanted), len(self) - 1)
+            known = self.key_hashes[place] == wanted
+            found[known] = self.distances[place[known]]
+        return found
+
+    def to_bytes(self) -> bytes:
+        name = np.frombuffer(self.gallery.encode(), dtype=np.uint8)
+        key_hashes = self.key_hashes.view(np.int64)
+        return save({"key_hashes": key_hashes, "distances": self.distances, "gallery": name})
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "LocalDensity":
+        tensors = load(content)
+        name = tensors["gallery"].tobytes().decode()
+        return cls(tensors["key_hashes"].view(np.uint64), tensors["distances"], gallery=name)
+
+
+def known_density(engine: Engine, density: LocalDensity, near: Nearest) -> NDArray[np.float64]:
+    """Distances for hits, (Q, K, WIDTH); rows unknown to `density` are measured now."""
+    keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
+    if density.gallery != str(engine.facts.get("gallery", "")):
+        density = LocalDensity.empty()
+    found = density.knn_distances(near.vectors.reshape(-1, engine.space.width)[first])
+    new = np.isnan(found[:, 0])
+    if new.any():
+        found[new] = knn_distances_of(engine, keys[new])
+    return found[place.reshape(near.keys.shape)].astype(np.float64)
+
+
+def knn_distances_of(engine: Engine, keys: Keys) -> Distances:
+    """Distances from rows to their nearest neighbours, (n, WIDTH)."""
+    rows = engine.rows(keys).embeddings  # equal rows have equal distances
+    once, place = np.unique(first_equal(rows.mean.numpy()), return_inverse=True)
+    return distances_to_others(engine, rows[once.tolist()])[place]
+
+
+def distances_to_others(engine: Engine, rows: Embeddings, *, but: Sequence[Keys] | None = None) -> Distances:
+    """Distances from rows to their nearest non-copies, (n, WIDTH), ascending.
+
+    The keys in `but`, per row, are left out too. The last distance is repeated as padding.
+    """
+    query = rows.mean.double().numpy()
+
+    def left_out(some: NDArray[np.int64], near: Nearest) -> Flags:
+        out = copies_among(near, query[some])
+        if but is not None:
+            for number, row in enumerate(some):
+                out[number] |= np.isin(near.keys[number], but[row])
+        return out
+
+    near, _ = nearest_others(engine, rows, WIDTH, left_out)
+    between = np.where(np.isfinite(near.ranked_by), near.distance, np.inf)
+    between.sort(axis=1)
+    last = np.where(np.isfinite(between), between, 0).max(axis=1, initial=0, keepdims=True)
+    padded = np.pad(np.where(np.isfinite(between), between, last), [(0, 0), (0, WIDTH - between.shape[1])], mode="edge")
+    return padded.astype(np.float32)
+
+
+def hash_vectors(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """64-bit hashes of vectors (n, width)."""
+    rows = np.ascontiguousarray(vectors)
+    digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
