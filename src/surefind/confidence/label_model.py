@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers
-from surefind.settings import parse
+from surefind.validation import parse
 
 PRIOR_FILE = "prior.json"
 TYPICAL = 10.0  # images of average spread that the spread of a class is shrunk with

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import surefind
-from surefind._notebook import Summary
 from surefind.confidence.calibration import NEIGHBOURHOODS, Calibrated, Calibration, check_origin, is_stale
 from surefind.confidence.class_table import LABEL, ClassTable
 from surefind.confidence.density import LocalDensity
@@ -45,6 +44,7 @@ from surefind.search.query import (
     search_request,
 )
 from surefind.storage import make_writable
+from surefind.text import Summary
 from surefind.validation import check_choice
 
 if TYPE_CHECKING:  # a search loads none of these
