@@ -38,7 +38,7 @@ def test_values_land_where_they_belong():
         ({"nam": 1}, "f: unknown key 'nam'", "did you mean 'name'?"),
         ({"inner": {"sise": 1}}, "f: unknown key 'inner.sise'", "did you mean 'size'?"),
         ({"zzz": 1}, "f: unknown key 'zzz'", "known: inner, name"),
-        ({"inner": 3}, "f: inner: Input should be a dictionary", None),
+        ({"inner": 3}, "inner is a table", "[inner]"),
         ({"inner": {"size": "many"}}, "f: inner.size: Input", None),
         ({"inner": {"size": 1.5}}, "inner.size", None),
         ({"inner": {"kind": "c"}}, "inner.kind", None),

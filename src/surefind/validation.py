@@ -102,7 +102,10 @@ def _refuse_unknown_keys(kind: type, values: Mapping[str, Any], where: str, pref
             near = nearest(key, known)
             hint = f"did you mean {near!r}?" if near else "known: " + ", ".join(sorted(known))
             raise InvalidFile(f"{where}: unknown key {prefix + key!r}", fix=hint)
-        if is_dataclass(hints[key]) and isinstance(value, Mapping):
+        if is_dataclass(hints[key]):
+            if not isinstance(value, Mapping):
+                fix = f"write its keys under [{prefix + key}]"
+                raise InvalidFile(f"{where}: {key} is a table, got {value!r}", fix=fix)
             _refuse_unknown_keys(hints[key], value, where, f"{prefix}{key}.")
 
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
 
-from surefind.cli.options import IMAGES, EngineOption, JsonOption, OodOption, Runtime, Split, split_of
+from surefind.cli.options import IMAGES, EngineOption, JsonOption, OodOption, Runtime, Split
 from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from surefind.embeddings import Embeddings
-    from surefind.images.catalog import Catalog
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
     from surefind.reports.tables import MetricTable
@@ -84,9 +82,8 @@ def evaluate(
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
             raise InvalidArgument(option, expected=expected, got=str(model))
-    command = shlex.join(["surefind", *sys.argv[1:]])
     if of_index:
-        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed, command)
+        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed)
         if as_json:
             print(json.dumps(found.as_dict()))
         else:
@@ -113,7 +110,7 @@ def evaluate(
         ladder=ladder or 0,
         seed=seed,
         runtime=runtime or "torch",
-        command=command,
+        command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     with stages() as progress:
         result = evaluate_into(request, output=output, progress=progress)
@@ -133,16 +130,14 @@ def _evaluate_index(
     engine: str | None,
     runtime: Runtime | None,
     seed: int,
-    command: str,
 ) -> "IndexEvaluation":
     """Evaluate an index, and write the report."""
     import surefind as sf
-    from surefind.cli.search import vector_encoder
+    from surefind.cli.calibrate import read_queries
     from surefind.reports.index_evaluation import evaluate_index
     from surefind.reports.report import write_index_report
     from surefind.search.folder import encoder_of
     from surefind.storage import make_writable
-    from surefind.vectors.reader import read_vectors
 
     if output is not None:  # checked before the work
         make_writable(output)
@@ -150,20 +145,11 @@ def _evaluate_index(
     with stages() as progress, sf.Index.open(folder, engine=engine, encoder=encoder) as index:
         for warning in index.warnings:
             note(f"warning: {warning}")
-        labelled: Catalog | Embeddings | str = data
-        labels = None
-        if not index.has_model:
-            if split is not None:
-                got = f"{folder}, an index of vectors"
-                raise InvalidArgument("--split", expected="an index of images", got=got)
-            given = read_vectors(data, labels=label)
-            if not given.labels:
-                raise sf.InvalidFile(
-                    f"{data} has no labels", fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)"
-                )
-            labelled, labels = vector_encoder(index)(given.values), given.labels
-        elif split is not None:
-            labelled = split_of(data, split)
+        if split is not None and not index.has_model:
+            got = f"{folder}, an index of vectors"
+            raise InvalidArgument("--split", expected="an index of images", got=got)
+        labelled, labels = read_queries(index, data, split or "all", label)
+        command = shlex.join(["surefind", *sys.argv[1:]])
         found = evaluate_index(
             index, labelled, labels=labels, label=label, name=data, command=command, seed=seed, progress=progress
         )
@@ -206,14 +192,12 @@ def _print_index(found: "IndexEvaluation") -> None:
 
     tables = map(metric_table, (verdict_table(found), index_signal_table(found)))
     console.print("", next(tables), "", next(tables), sep="\n")
-    right = f"{measured(found.nearest_right)} of the nearest images are right (R@1)"
-    if found.label_accuracy is not None:
-        right += f", {measured(found.label_accuracy)} of the labels"
-    else:
-        right += f", {measured(found.first_right)} of the first hits"
-    print(f"\n{right}.")
+    what, first = "labels", found.label_accuracy
+    if first is None:
+        what, first = "hits", found.first_right
+    of_first = f"{measured(first)} of the {'labels' if what == 'labels' else 'first hits'}"
+    print(f"\n{measured(found.nearest_right)} of the nearest images are right (R@1), {of_first}.")
     if found.set_coverage is not None:
-        what = "labels" if found.label_accuracy is not None else "hits"
         print(
             f"The {what} to show ({found.set_size:.1f} on average) contain the right one for "
             f"{measured(found.set_coverage)} of queries (target {percent(found.set_target)})."

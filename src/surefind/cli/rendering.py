@@ -14,7 +14,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from surefind.cli.output import can_show
 from surefind.text import printable
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from surefind.search.hits import SearchResult
 
 PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
+PREVIEW_WIDTH = 72  # columns of a terminal in which previews fit beside the table
 COLUMNS = (
     "query", "query_var", "ranking", "reranked", "verdict", "guaranteed", "answer",
     "answer_confidence", "answer_set", "novelty_p_value", "show", "uncalibrated", "rank", "id",
@@ -98,6 +98,17 @@ def plain_table(first: str, *others: str, title: str | None = None) -> Table:
     return table
 
 
+def can_show(console: Console) -> bool:
+    """Whether the terminal can show previews: wide, in true colour, with Unicode."""
+    return (
+        console.is_terminal
+        and console.width >= PREVIEW_WIDTH
+        and console.color_system == "truecolor"
+        and not console.no_color
+        and console.encoding.lower().startswith("utf")
+    )
+
+
 def print_result(
     console: Console,
     result: "SearchResult",
@@ -123,17 +134,12 @@ def hits_table(result: "SearchResult", previews: Sequence[RenderableType] | None
     from surefind.confidence.explain import whole_percent
 
     hits, gap = result.hits, " " if previews is None else "\n"
-    ids = [Text(printable(hit.id), overflow="fold") for hit in hits]
-    labels = [Text(printable(hit.label or ""), overflow="fold") for hit in hits]
-    named = any(hit.label is not None for hit in hits)
-    columns: dict[str, Sequence[RenderableType]] = {"#": [str(n + 1) for n in range(len(hits))]}
+    names, known = [hit.id for hit in hits], [hit.label or "" for hit in hits]
+    ids, labels = (list(map(Text, map(printable, texts))) for texts in (names, known))
+    columns: dict[str, Sequence[RenderableType]] = {"id": ids} | ({"label": labels} if any(known) else {})
     if previews is not None:
-        columns[""] = previews
-    if previews is not None and named:
-        columns["id, label"] = [Group(*pair) for pair in zip(ids, labels, strict=True)]
-    else:
-        columns |= {"id": ids, "label": labels} if named else {"id": ids}
-    is_text = columns.keys() - {"#"}
+        columns = {"": previews, ", ".join(columns): [Group(*cells) for cells in zip(*columns.values(), strict=True)]}
+    text_columns = len(columns)
     columns["distance"] = [_digits(hit.distance, 4) for hit in hits]
     columns[f"expected{gap}± std"] = [
         f"{_digits(hit.expected_distance, 4)}{gap}± {_digits(hit.std, 2)}" for hit in hits
@@ -142,39 +148,40 @@ def hits_table(result: "SearchResult", previews: Sequence[RenderableType] | None
         columns["P(within)"] = [whole_percent(hit.p_within) for hit in hits]
     if any(hit.confidence is not None for hit in hits):
         columns["confidence"] = [whole_percent(hit.confidence) for hit in hits]
-    table = Table(leading=int(previews is not None), **PLAIN)
-    for name in columns:
-        justify: JustifyMethod = "left" if name in is_text else "right"
-        table.add_column(name, justify=justify, no_wrap=justify == "right", vertical="middle")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
+    table = Table("#", leading=int(previews is not None), **PLAIN)
+    for number, name in enumerate(columns):
+        justify: JustifyMethod = "left" if number < text_columns else "right"
+        fold = justify == "left"
+        table.add_column(name, justify=justify, no_wrap=not fold, overflow="fold", vertical="middle")
+    for number, row in enumerate(zip(*columns.values(), strict=True)):
+        table.add_row(str(number + 1), *row)
     return table
 
 
 def query_heading(result: "SearchResult", *, calibration: "Calibration | None" = None) -> Text:
     """Return the query, the verdict and its confidence."""
+    from surefind.confidence.explain import answer_of, confidence_of, how_many_to_look_at, meaning
     from surefind.embeddings import POINT_VAR
 
+    query = printable(result.query)
     learned = result.query_var > 2 * POINT_VAR  # else the model has no variance
     var = f"var {_digits(result.query_var, 3)} · " if learned else ""
     text = Text.assemble(
-        (printable(result.query), "bold"),
+        (query, "bold"),
         f"\n{var}by {result.ranking}",
         "" if result.ranking == "confidence" else " distance",
         " (candidates re-ranked)" if result.reranked else "",
     )
     if result.verdict is None:
         return text
-    from surefind.confidence import explain
-
     text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
-    text.append(f": {explain.meaning(result.verdict, result.novelty_p_value, calibration)}\n")
-    label = explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
+    text.append(f": {meaning(result.verdict, result.novelty_p_value, calibration)}\n")
+    advice = how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
+    label = answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
     if label is None:
-        text.append(explain.confidence_of(result.verdict, result.confidence))
+        text.append(confidence_of(result.verdict, result.confidence))
     else:
         text.append("label: ").append(printable(label), "bold")
-    advice = explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
     return text if advice is None else text.append(f"\n{advice}")
 
 
