@@ -335,9 +335,8 @@ def export_quality(result: Result) -> list[Row]:
 
 
 def startup(result: Result) -> list[Row]:
-    beyond = dict(result["beyond_python"])
-    shown = beyond.pop("surefind --help")
-    rows = [
-        Row("`surefind --help`: CPU seconds beyond those of Python itself", f"{shown:.2f} s", "< 0.5 s", shown < 0.5)
-    ]
-    return rows + [Row(f"  `{name}`", f"{seconds:.2f} s") for name, seconds in beyond.items()]
+    rows = []
+    for name, seconds in result["cpu_seconds"].items():
+        target = result["targets"][name]
+        rows.append(Row(f"`{name}`: CPU seconds", f"{seconds:.2f} s", f"<= {target:g} s", seconds <= target))
+    return rows

@@ -175,22 +175,13 @@ def test_bad_options_are_one_error_before_any_work(surefind, place: Path, option
     assert IndexFolder(place / "index").documents.read("calibration") == {}
 
 
-@pytest.fixture
-def little(place: Path) -> Path:
-    """Queries of two classes."""
+def test_too_little_data_is_one_error_before_any_work_or_with_labels_leaves_the_prior(surefind, place: Path):
     for label in ("class00", "class01"):
         shutil.copytree(place / "queries" / label, place / "little" / label)
-    return place / "little"
-
-
-def test_too_little_data_is_one_error_before_any_work(surefind, little: Path):
     done = surefind("calibrate", "index", "little", "--no-labels")
     assert (done.code, done.out) == (1, "")
     assert "expected at least 50 labelled queries, got 24 (of 24 queries of 2" in done.err
     assert "encoding" not in done.err
-
-
-def test_with_labels_too_little_data_leave_the_prior_which_guarantees_nothing(surefind, little: Path):
     done = surefind("calibrate", "index", "little")
     assert done.code == 3
     assert "calibrated prior calibration of surefind, not fitted to this index" in done.out

@@ -79,13 +79,6 @@ def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
 
-def test_a_precision_that_cannot_be_guaranteed_exits_with_3_and_the_upgrade_is_kept(surefind, place: Path):
-    done = surefind("upgrade", "labelled.npz", "-o", "new", "--precision", "0.999", "--no-variance")
-    assert done.code == 3
-    assert "A precision of 99.9 % cannot be guaranteed from 360 queries of 30 classes" in done.out
-    assert sf.Upgrade.load("new").calibration.guarantee.threshold is None
-
-
 @pytest.mark.parametrize("command", [("upgrade", "-o", "new"), ("calibrate", "index")])
 def test_vectors_without_labels_are_one_error(surefind, place: Path, command):
     done = surefind(*command, "unlabelled.npz")

@@ -4,19 +4,20 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.options import (
-    IMAGES,
+    QUERIES,
     EngineOption,
     IndexArgument,
     JsonOption,
     LabelOption,
     PrecisionOption,
     ProbabilityOption,
+    Ranking,
     Split,
     VarianceOption,
     labelled_vectors,
@@ -36,51 +37,32 @@ NO_GUARANTEE = 3  # exit code, also if the queries have drifted
 def calibrate(
     folder: IndexArgument,
     data: Annotated[
-        str | None,
-        Argument(
-            metavar="DATA",
-            help=f"Labelled queries: {IMAGES[0].lower()}{IMAGES[1:]}; for an index of vectors, a "
-            "file of vectors. Default: the indexed images, each searched among the others.",
-        ),
+        str | None, Argument(metavar="DATA", help=f"Labelled queries: {QUERIES}. Default: the indexed images.")
     ] = None,
     precision: PrecisionOption = 0.95,
     probability: ProbabilityOption = 0.9,
-    ahead: Annotated[
-        int | None, Option(min=1, help="Guarantee the next N queries instead of the long-run average.")
-    ] = None,
+    ahead: Annotated[int | None, Option(min=1, help="Guarantee the next N queries, not the long run.")] = None,
     miss: Annotated[float, Option(help="Allowed share of queries whose recommended hits contain no match.")] = 0.1,
-    novelty_level: Annotated[
-        float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
-    ] = 0.01,
+    novelty_level: Annotated[float, Option(help="Allowed share of genuine queries called no_match.")] = 0.01,
     unknown: Annotated[float, Option(help="Expected share of queries whose label the index does not have.")] = 0.0,
     split: Annotated[Split, Option(help="Split of the data to use; best one the model was not trained on.")] = "all",
     labels: Annotated[
         bool | None,
         Option(
             "--labels/--no-labels",
-            help="Judge hits by the labels of the index, or only by distances, density and "
-            "neighbours. Default: by labels if at least half of the images have one.",
+            help="Judge hits by the labels of the index. Default: if at least half of the images have one.",
         ),
     ] = None,
     label: LabelOption = "label",
-    again: Annotated[
-        bool, Option("--again", help="Fit the queries and targets of the last calibration again.")
-    ] = False,
+    again: Annotated[bool, Option("--again", help="Use the queries and targets of the last calibration.")] = False,
     where: Annotated[list[str] | None, Option(help="Calibrate searches with this filter, beside plain ones.")] = None,
     views: Annotated[int, Option(min=1, help="Calibrate searches with N views of one item, beside plain ones.")] = 1,
-    ranking: Annotated[
-        Literal["mean", "expected"] | None,
-        Option(help="Calibrate searches in this ranking, beside those in the index's own."),
-    ] = None,
+    ranking: Annotated[Ranking | None, Option(help="Calibrate searches in this ranking, beside plain ones.")] = None,
     kind: Annotated[str, Option(help="Calibrate queries of another kind than the index, such as text.")] = "",
     variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
-        bool,
-        Option(
-            "--check",
-            help="Fit nothing; test whether DATA (labels not needed) have drifted from the queries of the calibration.",
-        ),
+        bool, Option("--check", help="Only test whether DATA, without labels, have drifted from the calibration.")
     ] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,

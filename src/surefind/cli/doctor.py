@@ -104,7 +104,7 @@ def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
 
     servers: dict[str, Look] = {without_password(url): partial(_server, url) for url in urls}
     hint = "not tested: surefind doctor --engine "
-    untested = {scheme: partial(Finding, "absent", hint + form) for scheme, form in SERVERS.items()}
+    untested: dict[str, Look] = {scheme: partial(Finding, "absent", hint + form) for scheme, form in SERVERS.items()}
     return {
         "packages": {
             "python": platform.python_version,

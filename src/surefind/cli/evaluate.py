@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
 
-from surefind.cli.options import IMAGES, EngineOption, JsonOption, OodOption, Runtime, Split
+from surefind.cli.options import QUERIES, EngineOption, JsonOption, OodOption, Runtime, Split
 from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
@@ -27,31 +27,17 @@ NOT_KEPT = 3  # exit code
 
 def evaluate(
     model: Annotated[Path, Argument(help="A model folder, or an index folder.")],
-    data: Annotated[
-        str, Argument(help=f"{IMAGES}; for an index, labelled queries, which may be a file of vectors with labels.")
-    ],
+    data: Annotated[str, Argument(help=f"Labelled images: {QUERIES}.")],
     output: Annotated[Path | None, Option("--output", "-o", help="Folder for the report; needed for a model.")] = None,
     ood: OodOption = None,
-    split: Annotated[
-        Split | None, Option(help="Split of the data to use. Default: test; for an index, all of it.")
-    ] = None,
+    split: Annotated[Split | None, Option(help="Split of the data. Default: test; for an index, all.")] = None,
     ks: Annotated[str | None, Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10.")] = None,
     radius: Annotated[float | None, Option(help="Metres within which images of places match. Default: 25.")] = None,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
-    ladder: Annotated[
-        int | None, Option(min=1, help="Also corrupt this many queries step by step, and search with them (slow): 200.")
-    ] = None,
+    ladder: Annotated[int | None, Option(min=1, help="Also search with this many corrupted queries (slow).")] = None,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
-    runtime: Annotated[
-        Runtime | None,
-        Option(
-            help="Run the model with PyTorch, or as written by surefind export. Default: torch; "
-            "for an index, what it was made with."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, Option(help="Of an index: metadata field of the labels. Default: as calibrated.")
-    ] = None,
+    runtime: Annotated[Runtime | None, Option(help="Runtime of the model. Default: torch, or of the index.")] = None,
+    label: Annotated[str | None, Option(help="Of an index: field of the labels. Default: as calibrated.")] = None,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:

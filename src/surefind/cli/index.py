@@ -45,34 +45,24 @@ def index(
     model: Annotated[
         str | None,
         Option(
-            help="A timm name (default: mobilenetv2_100, pretrained), a model folder, owner/name "
-            "on the Hugging Face hub, or an ONNX export; for vectors, an upgrade. An existing "
-            "index keeps its own."
+            help="A timm name (default: mobilenetv2_100), a model folder, owner/name on the Hugging Face hub; "
+            "for vectors, an upgrade. An existing index keeps its own."
         ),
     ] = None,
     weights: Annotated[Path | None, Option(help="Weights of a timm model, a .safetensors file.")] = None,
     split: SplitOption = "all",
     engine: Annotated[
-        str | None,
-        Option(
-            help="Vector store: faiss (default, in the folder), pgvector://USER@HOST/DATABASE or milvus://HOST:PORT."
-        ),
+        str | None, Option(help="Vector store: faiss (default), pgvector://USER@HOST/DATABASE or milvus://HOST:PORT.")
     ] = None,
-    kind: Annotated[
-        Kind, Option(help="Kind of a new index: flat (exact), hnsw or ivf (faster), auto (by size).")
-    ] = "auto",
-    ranking: Annotated[
-        Ranking | None, Option(help="Order of hits in a new index: mean distance (default) or expected distance.")
-    ] = None,
+    kind: Annotated[Kind, Option(help="Of a new index: flat (exact), hnsw or ivf (faster), auto (by size).")] = "auto",
+    ranking: Annotated[Ranking | None, Option(help="Of a new index: mean distance (default) or expected.")] = None,
     duplicates: Annotated[Literal["skip", "keep"], Option(help="Files with equal content.")] = "skip",
     replace: Annotated[bool, Option("--replace", help="Replace images whose file has changed.")] = False,
     prefix: Annotated[str, Option(help="Prefix of the ids, if two folders share file names.")] = "",
     remove: Annotated[list[str] | None, Option(help="Id of an image to delete and not add. Repeatable.")] = None,
     max_bad_share: MaxBadShareOption = 0.05,
     compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
-    calibrate: Annotated[
-        bool, Option(help="Calibrate a new index with the labels of its images, if there are any.")
-    ] = True,
+    calibrate: Annotated[bool, Option(help="Calibrate a new index with its labels, if there are any.")] = True,
     label: LabelOption = "label",
     precision: PrecisionOption = 0.95,
     runtime: RuntimeOption = "torch",
@@ -174,7 +164,7 @@ def _index_images(
     *,
     compact: bool,
     options: dict[str, Any],
-    finish: Callable[[sf.Index, dict[str, Any]], None],
+    finish: "Callable[[sf.Index, dict[str, Any]], None]",
 ) -> bool:
     """Create the index on rank 0, add a share of the images on every rank, finish on rank 0."""
     from surefind.search.ingest import Added

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
     from surefind.vectors.reader import Vectors
 
-    Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
+    Batch = tuple[Sequence[str], sf.Embeddings]
 
 EXIT_CODES = {None: 0, "match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
 NOTHING_FOUND = 5
@@ -28,45 +28,16 @@ BATCH_IMAGES, BATCH_VECTORS = 32, 1024
 
 def search(
     folder: IndexArgument,
-    queries: Annotated[
-        list[str],
-        Argument(
-            metavar="QUERY",
-            help="Image files, folders of images, or - for an image on stdin; "
-            "for an index of vectors, files of vectors.",
-        ),
-    ],
+    queries: Annotated[list[str], Argument(metavar="QUERY", help="Images, folders, - for stdin; or files of vectors.")],
     k: Annotated[int, Option("-k", min=1, help="Number of hits per query.")] = 5,
-    ranking: Annotated[
-        HitRanking | None,
-        Option(
-            help="Order of hits: confidence (default if calibrated), distance of the means, or "
-            "expected distance under the uncertainties."
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None, Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable; all must hold.")
-    ] = None,
-    radius: Annotated[
-        float | None,
-        Option(
-            help="Also show P(within), the model's probability that the squared distance is below "
-            "this (not calibrated)."
-        ),
-    ] = None,
-    expand: Annotated[
-        int,
-        Option(
-            min=0,
-            help="Query expansion: search again with the mean of the query and its nearest N "
-            "images, weighted by certainty.",
-        ),
-    ] = 0,
+    ranking: Annotated[HitRanking | None, Option(help="Order of hits; default: confidence if calibrated.")] = None,
+    where: Annotated[list[str] | None, Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable.")] = None,
+    radius: Annotated[float | None, Option(help="Show P(squared distance below this), not calibrated.")] = None,
+    expand: Annotated[int, Option(min=0, help="Query expansion: search again with the N nearest images.")] = 0,
     kind: Annotated[str, Option(help="Kind of the queries if they are not like the index, such as text.")] = "",
     views: Annotated[bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
     engine: EngineOption = None,
 ) -> None:
     """Find images with their confidence, and a verdict: match, unsure or no_match.
@@ -105,7 +76,7 @@ def search(
         embed = _embed_images if index.has_model else _embed_files
         if as_csv:
             print(",".join(COLUMNS))
-        for result, source in _search(index, embed(index, queries, unread), options, views=views):
+        for result in _search(index, embed(index, queries, unread), options, views=views):
             results.append(replace(result, hits=result.hits[:1]))
             code = max(code, EXIT_CODES[result.verdict] if result.hits else NOTHING_FOUND)
             if as_json:
@@ -114,7 +85,7 @@ def search(
                 lines = result_as_csv(result)
                 print(printable_lines(lines) if sys.stdout.isatty() else lines, end="")
             else:
-                print_result(console, result, source, calibration=index.calibration_of(result), pictures=pictures)
+                print_result(console, result, index.calibration_of(result))
                 console.print()
         if as_json:
             print(json.dumps(facts, allow_nan=False))
@@ -126,18 +97,17 @@ def search(
 
 def _search(
     index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any], *, views: bool
-) -> "Iterator[tuple[sf.SearchResult, ImageSource | None]]":
-    """Search batch by batch, or once with all views; results come with the image of the query."""
+) -> "Iterator[sf.SearchResult]":
+    """Search batch by batch, or once with all views."""
     if views:
         if not index.has_model:
             raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
-        if all_views := [embeddings for _, _, embeddings in batches]:
-            yield index.search_views(type(all_views[0]).cat(all_views), **options), None
+        if all_views := [embeddings for _, embeddings in batches]:
+            yield index.search_views(type(all_views[0]).cat(all_views), **options)
         return
-    for names, sources, embeddings in batches:
-        found = index.search(embeddings, **options)
-        for name, source, result in zip(names, sources, found, strict=True):
-            yield replace(result, query=name), source
+    for names, embeddings in batches:
+        for name, result in zip(names, index.search(embeddings, **options), strict=True):
+            yield replace(result, query=name)
 
 
 def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
@@ -148,8 +118,7 @@ def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) 
         for bad in encoded.rejected:
             _skip(f"{some[bad.row][0]}: {bad.reason}", unread)
         if len(encoded.rows):
-            names, images = zip(*map(some.__getitem__, encoded.rows.tolist()), strict=True)
-            yield names, images, encoded.embeddings
+            yield [some[row][0] for row in encoded.rows.tolist()], encoded.embeddings
 
 
 def _embed_files(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
@@ -166,7 +135,7 @@ def _embed_files(index: "sf.Index", files: Sequence[str], unread: list[str]) -> 
         names = [f"{Path(file).name}: {name}" for name in given.ids]
         for start in range(0, len(given), BATCH_VECTORS):
             some = slice(start, start + BATCH_VECTORS)
-            yield names[some], [None] * len(names[some]), embeddings[some]
+            yield names[some], embeddings[some]
 
 
 def embed_vectors(index: "sf.Index", given: "Vectors") -> "sf.Embeddings":
