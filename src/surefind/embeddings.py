@@ -132,12 +132,10 @@ class Embeddings(Summary, ABC):
             SurefindError: If the file cannot be written.
         """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
-        facts = {**(about or {}), "family": self.family}
+        facts: dict[str, Any] = {**(about or {}), "family": self.family}
         if Path(path).suffix.lower() == ".npz":
-            arrays: dict[str, Any] = {**tensors, **facts}
-            arrays["vectors"] = arrays.pop("mean")
             file = BytesIO()
-            np.savez(file, **arrays)
+            np.savez(file, vectors=tensors.pop("mean"), **tensors, **facts)
             write_whole(Path(path), file.getbuffer())
         else:
             write_whole(Path(path), to_safetensors(tensors, facts))

@@ -201,8 +201,6 @@ def _device() -> str:
 
     if torch.cuda.is_available():
         return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
-    if torch.backends.mps.is_available():
-        return "Apple GPU (mps); surefind uses the CPU"
     return "no GPU; everything works on the CPU"
 
 

@@ -22,9 +22,8 @@ Progressed = Callable[..., None]  # stage, done, total, and facts where they are
 
 
 class _Verbosity:
-    def __init__(self) -> None:
-        self.quiet = self.debug = False
-        self.log: Handler | None = None
+    quiet = debug = False
+    log: "Handler | None" = None
 
 
 _verbosity = _Verbosity()

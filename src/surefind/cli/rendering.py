@@ -78,11 +78,10 @@ def hits_table(result: "SearchResult") -> Table:
     from surefind.confidence.explain import whole_percent
 
     hits, table = result.hits, Table("#", **PLAIN)
-    names, known = [hit.id for hit in hits], [hit.label or "" for hit in hits]
-    ids, labels = (list(map(Text, map(printable, texts))) for texts in (names, known))
-    columns: dict[str, Sequence[str | Text]] = {"id": ids}
-    if any(known):
-        columns["label"] = labels
+    ids, labels = [hit.id for hit in hits], [hit.label or "" for hit in hits]
+    columns: dict[str, Sequence[str | Text]] = {"id": list(map(Text, map(printable, ids)))}
+    if any(labels):
+        columns["label"] = list(map(Text, map(printable, labels)))
     for name in columns:
         table.add_column(name, overflow="fold")
     numbers: dict[str, Sequence[str | Text]] = {
@@ -105,26 +104,24 @@ def query_heading(result: "SearchResult", calibration: "Calibration | None" = No
     from surefind.confidence.explain import answer_of, confidence_of, how_many_to_look_at, meaning
     from surefind.embeddings import POINT_VAR
 
-    query = printable(result.query)
     learned = result.query_var > 2 * POINT_VAR  # else the model has no variance
-    var = f"var {_digits(result.query_var, 3)} · " if learned else ""
-    text = Text.assemble(
-        (query, "bold"),
-        f"\n{var}by {result.ranking}",
-        "" if result.ranking == "confidence" else " distance",
-        " (candidates re-ranked)" if result.reranked else "",
-    )
+    by = f"\n{f'var {_digits(result.query_var, 3)} · ' if learned else ''}by {result.ranking}"
+    by += "" if result.ranking == "confidence" else " distance"
+    by += " (candidates re-ranked)" if result.reranked else ""
     if result.verdict is None:
-        return text
-    text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
-    text.append(f": {meaning(result.verdict, result.novelty_p_value, calibration)}\n")
-    advice = how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
+        return Text.assemble((printable(result.query), "bold"), by)
+    means = f": {meaning(result.verdict, result.novelty_p_value, calibration)}\n"
     label = answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
-    if label is None:
-        text.append(confidence_of(result.verdict, result.confidence))
-    else:
-        text.append("label: ").append(printable(label), "bold")
-    return text if advice is None else text.append(f"\n{advice}")
+    sure = "label: " if label else confidence_of(result.verdict, result.confidence)
+    advice = how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
+    return Text.assemble(
+        (printable(result.query), "bold"),
+        f"{by}\n",
+        (result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict]),
+        f"{means}{sure}",
+        (printable(label or ""), "bold"),
+        f"\n{advice}" if advice else "",
+    )
 
 
 def _digits(value: float, count: int) -> str:

@@ -178,9 +178,9 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folde
     change = None
     judged = next((result for result in results if result.verdict), None)
     if judged is not None and (calibration := index.calibration_of(judged)) is not None:
-        images = len(index)
+        images, kept = len(index), any(result.guaranteed for result in results)
         lines.append(f"calibrated: {made_with(calibration)}")
-        if any(result.guaranteed for result in results):
+        if kept:
             lines.append(guaranteed(calibration.guarantee))
         elif calibration.guarantee.threshold is None:
             lines.append("Not guaranteed: see surefind info.")
