@@ -81,11 +81,6 @@ def test_rows_are_taken_by_number_slice_list_and_mask(draw: Draw):
         batch[5]
 
 
-def test_to_changes_the_type_of_all_parts(draw: Draw):
-    batch = draw.gaussians(3, 4).to(torch.float32)
-    assert batch.mean.dtype == batch.var.dtype == torch.float32
-
-
 def test_gradients_flow_through_rows_and_stop_at_detach(draw: Draw):
     mean = draw.gaussians(3, 4).mean.requires_grad_()
     batch = sf.Gaussians(mean, torch.ones(3, dtype=torch.float64))
@@ -112,23 +107,25 @@ def test_the_papers_reading_of_kappa_is_an_inverse_variance(draw: Draw):
     assert torch.equal(batch.as_gaussians().var, 1 / batch.kappa)
 
 
+@pytest.mark.parametrize("name", ["batch.safetensors", "batch.npz"])
 @pytest.mark.parametrize("family", ["gaussians", "spheres"])
-def test_a_saved_batch_comes_back_bit_by_bit(draw: Draw, family: str, tmp_path):
+def test_a_saved_batch_comes_back_bit_by_bit(draw: Draw, family: str, name: str, tmp_path):
     batch = getattr(draw, family)(5, 7)
-    batch.save(tmp_path / "batch.safetensors")
-    loaded = sf.Embeddings.load(tmp_path / "batch.safetensors")
+    batch.save(tmp_path / name, about={"fingerprint": "abc"})
+    loaded = sf.Embeddings.load(tmp_path / name)
     assert type(loaded) is type(batch)
     assert torch.equal(loaded.mean, batch.mean)
     assert torch.equal(loaded.spread, batch.spread)
-    assert [path.name for path in tmp_path.iterdir()] == ["batch.safetensors"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_loading_says_what_is_wrong_with_a_file(draw: Draw, tmp_path):
-    path = tmp_path / "batch.safetensors"
+@pytest.mark.parametrize("kind", ["safetensors", "npz"])
+def test_loading_says_what_is_wrong_with_a_file(draw: Draw, kind: str, tmp_path):
+    path = tmp_path / f"batch.{kind}"
     with pytest.raises(sf.InvalidFile, match="does not exist"):
         sf.Gaussians.load(path)
     path.write_bytes(b"not a tensor")
-    with pytest.raises(sf.InvalidFile, match="not a readable safetensors file"):
+    with pytest.raises(sf.InvalidFile, match=f"not a readable {kind} file"):
         sf.Gaussians.load(path)
     draw.spheres(2, 3).save(path)
     with pytest.raises(sf.InvalidFile, match=r"'von-mises-fisher' embeddings, not Gaussians"):
@@ -142,9 +139,9 @@ def test_a_stored_nan_is_refused_on_loading(tmp_path):
     save_file(broken, tmp_path / "nan.safetensors", {"family": "gaussian"})
     with pytest.raises(sf.InvalidArgument, match="mean"):
         sf.Gaussians.load(tmp_path / "nan.safetensors")
-    save_file({"mean": torch.ones(2, 3)}, tmp_path / "part.safetensors", {"family": "gaussian"})
+    np.savez(tmp_path / "part.npz", vectors=MEAN.numpy(), family="gaussian")
     with pytest.raises(sf.InvalidFile, match="holds the tensors"):
-        sf.Gaussians.load(tmp_path / "part.safetensors")
+        sf.Gaussians.load(tmp_path / "part.npz")
 
 
 def test_saving_where_it_cannot_leaves_the_old_file(draw: Draw, tmp_path):
@@ -156,30 +153,10 @@ def test_saving_where_it_cannot_leaves_the_old_file(draw: Draw, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
-@pytest.mark.parametrize("family", ["gaussians", "spheres"])
-def test_an_npz_comes_back_bit_by_bit(draw: Draw, family: str, tmp_path):
-    batch = getattr(draw, family)(5, 7)
-    batch.save(tmp_path / "batch.npz")
-    loaded = sf.Embeddings.load(tmp_path / "batch.npz")
-    assert type(loaded) is type(batch)
-    assert torch.equal(loaded.mean, batch.mean)
-    assert torch.equal(loaded.spread, batch.spread)
-
-
 def test_vectors_of_a_saved_npz_are_read(draw: Draw, tmp_path):
     batch = draw.gaussians(5, 7).to(torch.float32)
-    batch.save(tmp_path / "batch.npz", about={"fingerprint": "abc"})
+    batch.save(tmp_path / "batch.npz")
     assert np.array_equal(read_vectors(tmp_path / "batch.npz").values, batch.numpy())
-
-
-def test_a_damaged_npz_is_refused(tmp_path):
-    path = tmp_path / "batch.npz"
-    path.write_bytes(b"no zip")
-    with pytest.raises(sf.InvalidFile, match="not a readable npz file"):
-        sf.Gaussians.load(path)
-    np.savez(path, vectors=MEAN.numpy(), family="gaussian")
-    with pytest.raises(sf.InvalidFile, match="holds the tensors"):
-        sf.Gaussians.load(path)
 
 
 def test_means_become_arrays(draw: Draw):
@@ -195,11 +172,7 @@ def test_arrays_become_float32_unless_they_are_float64(dtype: type):
     batch = sf.Gaussians(np.ones((3, 4), dtype)[::-1], [1, 2, 3])
     wanted = torch.float64 if dtype is np.float64 else torch.float32
     assert batch.mean.dtype == batch.var.dtype == wanted
-
-
-def test_lists_become_float32():
-    batch = sf.Gaussians([[0.0, 1.0]], [0.5])
-    assert (batch.mean.dtype, batch.var.tolist()) == (torch.float32, [0.5])
+    assert sf.Gaussians([[0.0, 1.0]], [0.5]).mean.dtype == torch.float32
 
 
 def test_a_batch_is_described_in_one_line_and_a_small_table(draw: Draw):

@@ -20,22 +20,20 @@ MAY_IMPORT = {
     "_lazy": set(),
     "text": set(),
     "validation": {"errors"},
-    "settings": {"errors", "validation"},
     "storage": {"errors"},
-    "_notebook": set(),
-    "embeddings": {"_notebook", "errors", "storage", "validation"},
+    "embeddings": {"errors", "storage", "text", "validation"},
     "distributed": {"embeddings"},
     "functional": {"_lazy", "errors", "validation", "embeddings"},
     "metrics": {"_lazy", "errors", "validation", "embeddings"},
     "losses": {"_lazy", "errors", "validation", "embeddings", "functional"},
-    "images": {"errors", "validation", "settings"},
-    "datasets": {"errors", "validation", "settings", "images"},
-    "encoders": {"errors", "text", "validation", "settings", "storage", "embeddings", "images", "datasets"},
+    "images": {"errors", "validation"},
+    "datasets": {"errors", "validation", "images"},
+    "encoders": {"errors", "text", "validation", "storage", "embeddings", "images", "datasets"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
 MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}
 MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
-MAY_IMPORT["confidence"] |= {"_lazy", "_notebook", "encoders", "engines"}
+MAY_IMPORT["confidence"] |= {"_lazy", "encoders", "engines"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}
 MAY_IMPORT["vectors"] = {*MAY_IMPORT["search"], "search"}
 MAY_IMPORT["reports"] = {*MAY_IMPORT["vectors"], "vectors", "training"}

@@ -3,10 +3,9 @@
 Names are loaded when they are first used, so that `import surefind` costs nothing.
 """
 
-from typing import TYPE_CHECKING
-
 from surefind._lazy import lazy_exports
 
+TYPE_CHECKING = False  # that of `typing` takes longer to import than all of this
 if TYPE_CHECKING:
     from surefind import encoders, functional, losses, metrics
     from surefind.confidence.calibrate import CalibrationTargets
@@ -25,53 +24,34 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "CalibrationTargets": "confidence.calibrate",
     "Embeddings": "embeddings",
     "Encoder": "encoders.encoder",
     "EncoderConfig": "encoders.config",
-    "ImageRejected": "images.decode",
-    "Hit": "search.hits",
-    "Index": "search.index",
-    "Recipe": "training.recipe",
-    "SearchResult": "search.hits",
-    "Upgrade": "vectors.upgrade",
-    "CalibrationTargets": "confidence.calibrate",
-    "calibrate": "vectors.upgrade",
-    "open_dataset": "datasets",
-    "train": "training.trainer",
     "Gaussians": "embeddings",
+    "Hit": "search.hits",
+    "ImageRejected": "images.decode",
+    "Index": "search.index",
     "InvalidArgument": "errors",
     "InvalidFile": "errors",
+    "Recipe": "training.recipe",
+    "SearchResult": "search.hits",
     "SurefindError": "errors",
+    "Upgrade": "vectors.upgrade",
     "VonMisesFisher": "embeddings",
+    "calibrate": "vectors.upgrade",
     "encoders": "",
     "functional": "",
     "losses": "",
     "metrics": "",
+    "open_dataset": "datasets",
+    "train": "training.trainer",
 }
 
 __all__ = [
-    "CalibrationTargets",
-    "Embeddings",
-    "Encoder",
-    "EncoderConfig",
-    "Gaussians",
-    "Hit",
-    "ImageRejected",
-    "Index",
-    "InvalidArgument",
-    "InvalidFile",
-    "Recipe",
-    "SearchResult",
-    "SurefindError",
-    "Upgrade",
-    "VonMisesFisher",
-    "calibrate",
-    "encoders",
-    "functional",
-    "losses",
-    "metrics",
-    "open_dataset",
-    "train",
-]
+    "CalibrationTargets", "Embeddings", "Encoder", "EncoderConfig", "Gaussians", "Hit", "ImageRejected", "Index",
+    "InvalidArgument", "InvalidFile", "Recipe", "SearchResult", "SurefindError", "Upgrade", "VonMisesFisher",
+    "calibrate", "encoders", "functional", "losses", "metrics", "open_dataset", "train",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOME)

@@ -15,9 +15,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
-from surefind._notebook import Summary, shorten
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import write_whole
+from surefind.text import Summary, shorten
 from surefind.validation import as_tensor
 
 LARGEST = 1e6  # entry of a mean; beyond it products of distances overflow float32
@@ -88,14 +88,7 @@ class Embeddings(Summary, ABC):
         return self._map(lambda tensor: tensor[rows])
 
     def to(self, target: torch.device | torch.dtype | str) -> Self:
-        """Return the batch on another device or in another floating-point type.
-
-        Args:
-            target: What `torch.Tensor.to` takes.
-
-        Returns:
-            The converted batch.
-        """
+        """Return the batch on another device or in another floating-point type, as `torch.Tensor.to` does."""
         return self._map(lambda tensor: tensor.to(target))
 
     def replace(self, mean: Tensor, spread: Tensor) -> Self:
@@ -104,12 +97,6 @@ class Embeddings(Summary, ABC):
         Args:
             mean: (N, D).
             spread: The family's own parameter of width, (N,).
-
-        Returns:
-            The new batch.
-
-        Raises:
-            InvalidArgument: If type, shape or range is wrong.
         """
         return type(self)(*[mean, spread])
 
@@ -124,18 +111,14 @@ class Embeddings(Summary, ABC):
         Args:
             batches: At least one, all of this family and of one dimension.
 
-        Returns:
-            One batch with all rows, in order.
-
         Raises:
             InvalidArgument: If there is none, or family or dimension differ.
         """
         _require(bool(batches), "batches", "at least one batch", "none")
+        dim = batches[0].dim
         for batch in batches:
             _require(type(batch) is cls, "batches", f"only {cls.__name__}", type(batch).__name__)
-            _require(
-                batch.dim == batches[0].dim, "batches", f"{batches[0].dim} dimensions, as in the first", str(batch.dim)
-            )
+            _require(batch.dim == dim, "batches", f"{dim} dimensions, as in the first", str(batch.dim))
         return cls(*(torch.cat([getattr(b, f.name) for b in batches]) for f in fields(cls)))
 
     def save(self, path: str | Path, *, about: Mapping[str, str] | None = None) -> None:
@@ -149,12 +132,10 @@ class Embeddings(Summary, ABC):
             SurefindError: If the file cannot be written.
         """
         tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
-        facts = {**(about or {}), "family": self.family}
+        facts: dict[str, Any] = {**(about or {}), "family": self.family}
         if Path(path).suffix.lower() == ".npz":
-            arrays: dict[str, Any] = {**tensors, **facts}
-            arrays["vectors"] = arrays.pop("mean")
             file = BytesIO()
-            np.savez(file, **arrays)
+            np.savez(file, vectors=tensors.pop("mean"), **tensors, **facts)
             write_whole(Path(path), file.getbuffer())
         else:
             write_whole(Path(path), to_safetensors(tensors, facts))
@@ -296,13 +277,11 @@ def check_pair(first: Embeddings, second: Embeddings, names: str = "query, galle
     for name, batch in zip(names.split(", "), (first, second), strict=True):
         check_embeddings(name, batch)
     if type(first) is not type(second):
-        raise InvalidArgument(
-            names, expected="embeddings of one family", got=f"{type(first).__name__} and {type(second).__name__}"
-        )
+        kinds = f"{type(first).__name__} and {type(second).__name__}"
+        raise InvalidArgument(names, expected="embeddings of one family", got=kinds)
     if first.dim != second.dim:
-        raise InvalidArgument(
-            names, expected="embeddings of one dimension", got=f"{first.dim} and {second.dim} dimensions"
-        )
+        dims = f"{first.dim} and {second.dim} dimensions"
+        raise InvalidArgument(names, expected="embeddings of one dimension", got=dims)
 
 
 def check_embeddings(name: str, batch: object) -> None:
@@ -320,15 +299,10 @@ def _require(condition: bool, argument: str, expected: str, got: str, fix: str |
         raise InvalidArgument(argument, expected=expected, got=got, fix=fix)
 
 
-def _check_tensor(argument: str, value: Tensor, ndim: int) -> None:
-    shape = ("(N,)", "(N, D)")[ndim - 1]
-    _require(value.ndim == ndim, argument, f"shape {shape}", f"shape {tuple(value.shape)}")
-    got = str(value.dtype).removeprefix("torch.")
-    _require(got in ("float32", "float64"), argument, "float32 or float64", got)
-
-
 def _check_mean(mean: Tensor) -> None:
-    _check_tensor("mean", mean, 2)
+    _require(mean.ndim == 2, "mean", "shape (N, D)", f"shape {tuple(mean.shape)}")
+    got = str(mean.dtype).removeprefix("torch.")
+    _require(got in ("float32", "float64"), "mean", "float32 or float64", got)
     _require(mean.shape[1] >= 1, "mean", "at least one dimension", "none")
     if len(mean) > 0:
         low, high = (float(end) for end in mean.detach().aminmax())
@@ -342,7 +316,7 @@ def _check_mean(mean: Tensor) -> None:
 
 
 def _check_spread(argument: str, spread: Tensor, mean: Tensor, smallest: float, largest: float) -> None:
-    _check_tensor(argument, spread, 1)
+    _require(spread.ndim == 1, argument, "shape (N,)", f"shape {tuple(spread.shape)}")
     expected = f"{len(mean)} values, one per mean"
     _require(len(spread) == len(mean), argument, expected, str(len(spread)))
     for name in ("dtype", "device"):
@@ -360,26 +334,22 @@ def _check_spread(argument: str, spread: Tensor, mean: Tensor, smallest: float, 
 
 
 def _read(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """Family and tensors of a file; where there is only a variance, kappa is 1/var."""
     kind = "npz" if path.suffix.lower() == ".npz" else "safetensors"
     try:
-        if kind == "npz":
-            with np.load(path, allow_pickle=False) as file:
-                return _of_npz(dict(file))
-        with safe_open(path, framework="pt") as file:
-            family = (file.metadata() or {}).get("family", "unknown")
-            return family, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if kind == "safetensors":
+            with safe_open(path, framework="pt") as file:
+                family = (file.metadata() or {}).get("family", "unknown")
+                return family, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        family = str(arrays.get("family", "unknown"))
+        spread = "kappa" if family == VonMisesFisher.family else "var"
+        if spread not in arrays and "var" in arrays:
+            arrays[spread] = 1 / arrays["var"]
+        names = {"mean": "vectors", spread: spread}
+        return family, {name: as_tensor(name, arrays[its]) for name, its in names.items() if its in arrays}
     except FileNotFoundError as error:
         raise InvalidFile(f"{path} does not exist") from error
     except (OSError, SafetensorError, BadZipFile, EOFError, ValueError) as error:
         raise InvalidFile(f"{path} is not a readable {kind} file: {error}") from error
-
-
-def _of_npz(arrays: dict[str, NDArray[Any]]) -> tuple[str, dict[str, Tensor]]:
-    """Family and tensors; where there is only a variance, kappa is 1/var."""
-    family = str(arrays.get("family", "unknown"))
-    spread = "kappa" if family == VonMisesFisher.family else "var"
-    if spread not in arrays and "var" in arrays:
-        arrays[spread] = 1 / arrays["var"]
-    names = {"mean": "vectors", spread: spread}
-    found = {name: arrays[its] for name, its in names.items() if its in arrays}
-    return family, {name: as_tensor(name, array) for name, array in found.items()}

@@ -30,9 +30,4 @@ class InvalidArgument(SurefindError, ValueError):
 
 
 class InvalidFile(SurefindError):
-    """A file that is missing, unreadable or of another kind.
-
-    Args:
-        problem: What is wrong, with the path.
-        fix: What to do next, where that adds something.
-    """
+    """A file that is missing, unreadable or of another kind."""

@@ -18,29 +18,26 @@ from surefind.errors import InvalidFile, SurefindError
 
 LARGEST = 64 * 2**20  # bytes of a JSON file; nothing of that size is ever written
 PATIENCE = 600.0  # seconds; while an index is compacted its file is locked
-CHOOSE_WRITABLE = "choose a folder that exists, is writable and has free space"
 DOCUMENTS = (
     "CREATE TABLE IF NOT EXISTS documents(name TEXT, part INTEGER, content BLOB NOT NULL,"
     " sha256 BLOB NOT NULL, PRIMARY KEY(name, part)) WITHOUT ROWID"
 )
 SYNCHRONOUS = "EXTRA"  # also flush the folder when the journal is deleted, which is the commit
 # Codes of SQLite's errors that mean a corrupt file.
-_CORRUPTION = (
-    "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT",
-)  # fmt: skip
+_CORRUPTION = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
 _PART = 2**28  # bytes of a document in a row; SQLite has at most 10^9
-_CHECKSUM = "checksum"
 
 
 class CorruptFile(InvalidFile):
     """A file that does not contain what was written."""
 
     def __init__(self, path: Path, why: str) -> None:
-        fix = "restore the folder from a copy, or make it again"
-        super().__init__(f"{path} is damaged: {why}", fix=fix)
+        super().__init__(f"{path} is damaged: {why}", fix="restore the folder from a copy, or make it again")
 
 
-def write_whole(path: Path, content: bytes | memoryview, *, fix: str = CHOOSE_WRITABLE) -> None:
+def write_whole(
+    path: Path, content: bytes | memoryview, *, fix: str = "choose a folder that exists, is writable and has free space"
+) -> None:
     """Write a file atomically: an older one stays until the new one is on the disk."""
     try:
         with whole_file(path) as file:
@@ -93,8 +90,7 @@ def sync_folder(folder: Path) -> None:
 
 def dump_checksummed_json(facts: Mapping[str, Any]) -> bytes:
     """Return facts as JSON with their checksum."""
-    checksum = hashlib.sha256(_json(facts)).hexdigest()
-    return _json({**facts, _CHECKSUM: checksum})
+    return _json({**facts, "checksum": hashlib.sha256(_json(facts)).hexdigest()})
 
 
 def load_checksummed_json(path: Path) -> dict[str, Any]:
@@ -105,7 +101,7 @@ def load_checksummed_json(path: Path) -> dict[str, Any]:
         if len(content) > LARGEST:
             raise CorruptFile(path, "it is too large")
         facts: dict[str, Any] = json.loads(content)
-        del facts[_CHECKSUM]
+        del facts["checksum"]
         # the whole text is compared: JSON has several ways to write the same facts
         if content != dump_checksummed_json(facts):
             raise CorruptFile(path, "its checksum is wrong")

@@ -1,15 +1,20 @@
-"""Checks of arguments: numbers, integers, choices; arrays and lists to tensors."""
+"""Checks of arguments, arrays and lists as tensors, and dataclasses from the values of a file."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache
 from math import isfinite
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from surefind.errors import InvalidArgument
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 
 if TYPE_CHECKING:  # loaded when they are used: commands import this module
+    from pydantic import TypeAdapter
     from torch import Tensor
+
+T = TypeVar("T")
 
 
 def nearest(value: object, choices: Iterable[str]) -> str | None:
@@ -21,13 +26,8 @@ def nearest(value: object, choices: Iterable[str]) -> str | None:
 def check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise InvalidArgument unless `value` is one of the choices."""
     if value not in choices:
-        near = nearest(value, choices)
-        raise InvalidArgument(
-            argument,
-            expected="one of " + ", ".join(choices),
-            got=repr(value),
-            fix=f"did you mean {near!r}?" if near else f"use {choices[0]!r}",
-        )
+        fix = f"did you mean {near!r}?" if (near := nearest(value, choices)) else f"use {choices[0]!r}"
+        raise InvalidArgument(argument, expected="one of " + ", ".join(choices), got=repr(value), fix=fix)
 
 
 def check_number(
@@ -73,10 +73,72 @@ def as_integers(argument: str, values: object, count: int, *, texts: bool = Fals
     """Return one integer for each of `count` rows; of `texts` too, such as labels."""
     tensor = as_tensor(argument, values, texts=texts)
     if tensor.shape != (count,):
-        expected = f"{count} values, one per row"
-        raise InvalidArgument(argument, expected=expected, got=f"shape {tuple(tensor.shape)}")
+        raise InvalidArgument(argument, expected=f"{count} values, one per row", got=f"shape {tuple(tensor.shape)}")
     if tensor.is_floating_point() or tensor.is_complex():
         expected = "integers or texts" if texts else "integers"
-        got = str(tensor.dtype).removeprefix("torch.")
-        raise InvalidArgument(argument, expected=expected, got=got)
+        raise InvalidArgument(argument, expected=expected, got=str(tensor.dtype).removeprefix("torch."))
     return tensor
+
+
+def parse(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
+    """Parse values to the dataclass `kind`; `where` names the file or option in errors."""
+    from pydantic import TypeAdapter, ValidationError
+
+    _refuse_unknown_keys(kind, values, where, "")
+    try:
+        return TypeAdapter(kind).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if isinstance(cause := first.get("ctx", {}).get("error"), SurefindError):
+            raise InvalidFile(f"{where}: {cause.problem}", fix=cause.fix) from error
+        key = ".".join(str(part) for part in first["loc"])
+        raise InvalidFile(f"{where}: {key or 'values'}: {first['msg']}, got {first['input']!r}") from error
+
+
+def _refuse_unknown_keys(kind: type, values: Mapping[str, Any], where: str, prefix: str) -> None:
+    known, hints = {field.name for field in fields(kind)}, get_type_hints(kind)
+    for key, value in values.items():
+        if key not in known:
+            near = nearest(key, known)
+            hint = f"did you mean {near!r}?" if near else "known: " + ", ".join(sorted(known))
+            raise InvalidFile(f"{where}: unknown key {prefix + key!r}", fix=hint)
+        if is_dataclass(hints[key]):
+            if not isinstance(value, Mapping):
+                fix = f"write its keys under [{prefix + key}]"
+                raise InvalidFile(f"{where}: {key} is a table, got {value!r}", fix=fix)
+            _refuse_unknown_keys(hints[key], value, where, f"{prefix}{key}.")
+
+
+def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None:
+    """Raise InvalidArgument for a name that is not a field of `kind`."""
+    for name in values:
+        check_choice(argument, name, tuple(field.name for field in fields(kind)))
+
+
+def check_fields(settings: Any) -> None:
+    """Raise InvalidArgument if a field does not fit its type, in pydantic's strict mode.
+
+    Integers become floats where the type is float. A string in the metadata of `Annotated`
+    replaces pydantic's description of what is expected.
+    """
+    from pydantic import ValidationError
+
+    kind: Any = type(settings)
+    for name, (adapter, expected) in _adapters(kind).items():
+        value = getattr(settings, name)
+        try:
+            object.__setattr__(settings, name, adapter.validate_python(value, strict=True))
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"].removeprefix("Input should be ")
+            raise InvalidArgument(name, expected=expected or message, got=repr(value)) from None
+
+
+@cache
+def _adapters(kind: Any) -> "dict[str, tuple[TypeAdapter[Any], str]]":
+    """Validator and description of what is expected, by field."""
+    from pydantic import TypeAdapter
+
+    return {
+        name: (TypeAdapter(hint), "".join(text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)))
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+    }

@@ -14,15 +14,12 @@ def test_files_that_are_copies_of_another_are_counted(surefind, photos: Path):
     assert "2 twins (equal files):\n  class03/z0.png is class03/1.png" in done.out
     found = json.loads(surefind("check", photos, "--json").out)
     assert found["twins"] == {f"class03/z{n}.png": "class03/1.png" for n in range(2)}
-
-
-def test_copies_of_rejected_files_are_not_counted(surefind, photos: Path):
-    for name in ("one", "two"):
+    shutil.copy(photos / "class03" / "1.png", photos / "class02" / "z.png")
+    for name in ("one", "two"):  # equal, and rejected
         (photos / "class00" / f"{name}.png").write_bytes(b"<html>")
-    done = surefind("check", photos, "--json")
-    assert done.code == 1
-    found = json.loads(done.out)
-    assert (len(found["rejected"]), found["twins"]) == (2, {})
+    done = surefind("check", photos)
+    assert (done.code, "2 rejected:" in done.out, "3 twins" in done.out) == (1, True, True)
+    assert "of the twins are in two classes" in done.out
 
 
 def test_what_training_would_refuse_is_said(surefind, photos: Path):
@@ -32,11 +29,6 @@ def test_what_training_would_refuse_is_said(surefind, photos: Path):
     refusal = "photos: 2 classes; training needs at least two classes, and a test two others"
     assert f"surefind train would refuse this: {refusal}\n" in surefind("check", photos).out
     assert json.loads(surefind("check", photos, "--json").out)["refused_by_train"] == refusal
-
-
-def test_twins_in_two_classes_are_counted(surefind, photos: Path):
-    shutil.copy(photos / "class03" / "1.png", photos / "class02" / "z.png")
-    assert "1 of the twins are in two classes" in surefind("check", photos).out
 
 
 def test_a_flat_folder_is_checked_encoded_indexed_and_searched(surefind, photos: Path, model: Path):

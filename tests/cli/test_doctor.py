@@ -62,12 +62,6 @@ def test_a_cache_that_cannot_be_written_comes_with_the_variable_that_moves_it(mo
     assert not (tmp_path / "cache").exists()
 
 
-def test_servers_are_not_tried_unless_named():
-    hint = "not tested: surefind doctor --engine pgvector://"
-    assert seen("engines", "pgvector").detail.startswith(hint)
-    assert seen("engines", "milvus").state == "absent"
-
-
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
@@ -89,7 +83,8 @@ def test_a_server_that_answers_is_ok(name, request):
     assert [doctor.examine(*each).state for each in doctor.checks([url])["engines"].items()] == ["ok"]
 
 
-def test_an_unknown_engine_is_an_error_with_an_example():
+def test_servers_are_not_tried_unless_named_and_an_unknown_one_is_an_error():
+    assert seen("engines", "pgvector").detail.startswith("not tested: surefind doctor --engine pgvector://")
     assert "expected pgvector://user" in seen("engines", "mysql://x", ["mysql://x"]).detail
 
 
@@ -114,14 +109,6 @@ def test_findings_are_aligned_and_a_fix_has_its_own_line(surefind, arrange):
     assert f"{' ' * 19}fix: pip install it" in lines
     assert lines[-1] == "everything required works"
     assert "\x1b[2J" not in done.out
-
-
-def test_a_name_is_printed_before_it_is_examined(surefind, monkeypatch, capsys):
-    printed = []
-    looks = {"torch": lambda: printed.append(capsys.readouterr().out) or "2.6"}
-    monkeypatch.setattr(doctor, "checks", lambda urls: {"packages": looks})
-    surefind("doctor")
-    assert printed[0].endswith("  torch  ")
 
 
 def test_errors_are_named_at_the_end_and_fail_the_command(surefind, arrange):

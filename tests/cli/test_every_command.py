@@ -35,20 +35,11 @@ def test_help_groups_the_commands_and_explains_the_exit_codes():
         assert line in shown
 
 
-def test_the_version_is_printed(surefind):
-    from surefind import __version__
-
-    done = surefind("--version")
-    assert (done.code, done.out) == (0, f"surefind {__version__}\n")
-
-
 def test_recipes_are_listed_and_printed_as_toml_or_json(surefind):
-    assert "triplet" in json.loads(surefind("recipes", "--json").out)
+    assert set(json.loads(surefind("recipes", "--json").out)) <= set(surefind("recipes").out.split())
     one = json.loads(surefind("recipes", "triplet+glyphs", "--json").out)
     assert one["encoder"]["backbone"] == "tiny"
-    assert "triplet" in surefind("recipes").out
-    whole = tomllib.loads(surefind("recipes", "triplet+glyphs").out)
-    assert whole["encoder"] == one["encoder"]
+    assert tomllib.loads(surefind("recipes", "triplet+glyphs").out)["encoder"] == one["encoder"]
 
 
 def test_an_unknown_recipe_is_one_error_with_the_nearest_name(surefind, tmp_path):

@@ -6,12 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from servers import served
 
 from surefind.encoders import Encoder
 from surefind.encoders import onnx as exporting
 from surefind.encoders.onnx import OnnxEncoder
-from surefind.encoders.open import open_encoder
 from surefind.encoders.serialization import write_export
 from surefind.errors import InvalidArgument
 from surefind.search.index import Index
@@ -96,18 +94,6 @@ def test_dropout_passes_need_torch(surefind, exported: Path, gallery: Path):
     done = surefind("evaluate", exported, gallery, "-o", "r", "--runtime", "onnx", "--mc-passes", 5)
     assert done.code == 1
     assert "has no dropout" in done.err
-
-
-def test_a_service_answers_from_the_export_what_torch_answers(home: Path, exported: Path):
-    photo = (home / "queries" / "class03" / "1.png").read_bytes()
-    answers = []
-    for runtime in ("torch", "onnx"):
-        index = Index.open(home / "index", encoder=open_encoder(exported, runtime=runtime))
-        with index, served(index) as service:
-            answers.append(service.client.post("/v1/search", content=photo).json()["hits"])
-    assert [hit["id"] for hit in answers[0]] == [hit["id"] for hit in answers[1]]
-    for hit, other in zip(*answers, strict=True):
-        assert hit["confidence"] == pytest.approx(other["confidence"], abs=1e-3)
 
 
 def test_serve_takes_the_runtime_or_prints_how_to_export(

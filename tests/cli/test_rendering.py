@@ -1,28 +1,16 @@
-"""Results for people and for programs, and small pictures in the terminal."""
+"""Results for people and for programs."""
 
 import csv
 import io
 import json
 import re
 
-import numpy as np
 import pytest
 from calibrations import make_calibration
-from PIL import Image
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
-from surefind.cli.output import can_show
-from surefind.cli.rendering import (
-    COLUMNS,
-    PREVIEW_COLUMNS,
-    PREVIEW_LINES,
-    hits_table,
-    preview,
-    query_heading,
-    result_as_csv,
-)
+from surefind.cli.rendering import COLUMNS, hits_table, query_heading, result_as_csv
 from surefind.confidence.conformal import VERDICTS
 from surefind.search.hits import Hit, SearchResult
 from surefind.text import printable
@@ -75,11 +63,9 @@ def test_markup_emoji_codes_and_escapes_in_names_mean_nothing():
     assert "[link=x]q" in drawn(query_heading(found))
 
 
-@pytest.mark.parametrize("previews", [False, True])
-def test_a_long_id_is_folded_and_the_table_fits(previews: bool):
+def test_a_long_id_is_folded_and_the_table_fits():
     found = result(hit(LONG, p_within=0.5), hit("写真/" * 50), hit())
-    pictures = [Text("▀" * 12 + "\n" + "▀" * 12, no_wrap=True)] * 3 if previews else None
-    lines = drawn(hits_table(found, pictures), 72).splitlines()
+    lines = drawn(hits_table(found), 72).splitlines()
     assert max(map(cell_len, lines)) <= 72
     assert "".join(lines).count("y") == LONG.count("y")  # no letter is lost
 
@@ -117,53 +103,3 @@ def test_csv_has_a_line_per_hit_that_reads_back():
 @pytest.mark.parametrize("char", ["\x1b", "\x9b", "\n", "\t", "\x7f", "\u202e", "\u2028", "\udc80"])
 def test_what_a_terminal_obeys_or_cannot_write_is_replaced(char: str):
     assert printable(f"a{char}b 写真 ñ 👩‍👧 [red]") == "a�b 写真 ñ 👩‍👧 [red]"
-
-
-def picture(width: int, height: int) -> Image.Image:
-    """Red above, blue below."""
-    pixels = np.zeros((height, width, 3), np.uint8)
-    pixels[: height // 2, :, 0] = 255
-    pixels[height // 2 :, :, 2] = 255
-    return Image.fromarray(pixels)
-
-
-@pytest.mark.parametrize(
-    ("size", "columns", "lines"),
-    [
-        ((100, 100), PREVIEW_COLUMNS, PREVIEW_LINES),
-        ((200, 100), PREVIEW_COLUMNS, PREVIEW_LINES // 2),
-        ((100, 200), PREVIEW_COLUMNS // 2, PREVIEW_LINES),
-        ((60_000, 1), PREVIEW_COLUMNS, 1),
-        ((1, 60_000), 1, PREVIEW_LINES),
-    ],
-)
-def test_a_picture_keeps_its_proportions_and_fits(size, columns: int, lines: int):
-    shown = preview(picture(*size)).plain.split("\n")
-    assert len(shown) == lines
-    assert all(line == "▀" * columns for line in shown)
-
-
-def test_a_character_shows_two_pixels_and_one_in_an_odd_last_row():
-    shown = drawn(preview(picture(12, 9)), 40, force_terminal=True, color_system="truecolor", _environ={})
-    first, *_, last = shown.splitlines()
-    assert "38;2;255;0;0;48;2;255;0;0" in first
-    assert "38;2;0;0;255m" in last and "48;2" not in last
-
-
-@pytest.mark.parametrize("source", [None, "nowhere.jpg", b"no picture"])
-def test_what_cannot_be_read_is_shown_as_nothing(source):
-    assert preview(source).plain == ""
-
-
-def test_previews_are_for_wide_terminals_with_true_colour_and_unicode():
-    options = {"force_terminal": True, "color_system": "truecolor", "width": 80, "_environ": {}}
-    options |= {"file": io.TextIOWrapper(io.BytesIO(), "utf-8")}
-    assert can_show(Console(**options))
-    for change in (
-        {"force_terminal": False},
-        {"color_system": "256"},
-        {"no_color": True},
-        {"width": 60},
-        {"file": io.TextIOWrapper(io.BytesIO(), "ascii")},
-    ):
-        assert not can_show(Console(**options | change)), change

@@ -44,7 +44,6 @@ def test_the_first_minute(finished: Path, gallery: Path, tmp_path: Path):
     assert lines[6].split()[:3] == ["1", "class01/2.png", "class01"]
     assert lines[-2].endswith("20 queries of 4 classes (the index itself), by labels of the index")
     assert lines[-1] == "Not guaranteed: see surefind info."
-    assert "▀" not in done.stdout
 
 
 def test_without_a_calibration_nothing_looks_like_a_probability(
@@ -99,7 +98,6 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(surefind, f
     (photos / "none").mkdir()
     long = "a" * 5000
     queries = (photos / "class00/0.png", bad, "gone.png", photos / "none", long, photos / "class01")
-    queries += ("a red shoe",)
     done = surefind("search", finished, *queries, "-k", "1", "--csv")
     assert done.code == 1
     assert {Path(line).name for line in done.err.splitlines()} == {
@@ -107,7 +105,6 @@ def test_an_unreadable_query_is_reported_and_the_others_are_answered(surefind, f
         "bad�.png: not an image",
         "gone.png: no such file",
         "none: no images",
-        "a red shoe: no such file; a query is an image, not text",
     }
     assert len(done.out.splitlines()) == 1 + 1 + 5
 
@@ -159,18 +156,6 @@ def test_bad_options_are_one_message_before_anything_is_encoded(surefind, finish
     assert message in done.err
 
 
-def test_a_terminal_with_true_colour_shows_previews(surefind, finished, gallery, monkeypatch):
-    terminal = {"FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"}
-    for name, value in (terminal | {"COLUMNS": "100"}).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    query = gallery / "class00" / "0.png"
-    shown = surefind("search", finished, query, "-k", "2").out
-    assert shown.count("▀") == 3 * 12 * 6  # the query and two hits
-    assert "▀" not in surefind("search", finished, query, "-k", "2", "--no-preview").out
-    assert "▀" not in surefind("search", finished, query, "-k", "2", "--csv").out
-
-
 def test_a_file_name_that_is_not_unicode_works(surefind, finished: Path, gallery: Path, tmp_path: Path):
     name = "caf\udce9.png"  # as Python reads the bytes of another encoding
     shutil.copy(gallery / "class00" / "0.png", tmp_path / name)
@@ -215,18 +200,11 @@ def test_json_and_csv_hold_the_verdict(surefind, calibrated: Path):
         assert (row["answer"], json.loads(row["answer_set"])) == (found["label"], found["label_set"])
 
 
-def test_a_gallery_that_has_grown_is_calibrated_again_by_its_labels_else_a_warning(
-    surefind, calibrated: Path, model: Path, tmp_path: Path
-):
+def test_a_gallery_that_has_grown_without_labels_is_a_warning(surefind, calibrated: Path, model: Path, tmp_path: Path):
     shutil.copytree(calibrated / "index", tmp_path / "index")
     more = calibrated / "queries"
-    grow = ("index", more, "--model", model, "-o", "index", "--prefix", "more/")
-    assert json.loads(surefind(*grow, "--json").out)["calibration"]["origin"]["gallery"] == 432
-    assert "stale" not in surefind("info", "index").out
-    shutil.rmtree(tmp_path / "index")
-    shutil.copytree(calibrated / "index", tmp_path / "index")
     surefind("calibrate", "index", more, "--no-labels", "--no-variance", "--precision", "0.8")
-    surefind(*grow)
+    surefind("index", more, "--model", model, "-o", "index", "--prefix", "more/")
     for command in (("search", "index", more / "class00" / "0.png"), ("info", "index")):
         done = surefind(*command)
         said = "stale: the gallery has 432 images and had 144 when calibrated; nothing is guarant"

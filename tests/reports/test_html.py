@@ -16,7 +16,7 @@ from surefind.reports import report as page
 from surefind.reports.report import write_report
 from surefind.reports.result import EvalResult, QueryTable
 from surefind.reports.tables import decimal, percent, short
-from surefind.settings import parse
+from surefind.validation import parse
 
 Evaluation = tuple[EvalResult, QueryTable]
 

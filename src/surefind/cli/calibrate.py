@@ -4,26 +4,27 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
 import surefind as sf
 from surefind.cli.options import (
-    IMAGES,
+    QUERIES,
     EngineOption,
     IndexArgument,
     JsonOption,
     LabelOption,
     PrecisionOption,
     ProbabilityOption,
+    Ranking,
     Split,
     VarianceOption,
     labelled_vectors,
     split_of,
 )
 from surefind.cli.output import note, print_some, rejected_as_json, stages
-from surefind.cli.search import vector_encoder
+from surefind.cli.search import embed_vectors
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
@@ -36,51 +37,32 @@ NO_GUARANTEE = 3  # exit code, also if the queries have drifted
 def calibrate(
     folder: IndexArgument,
     data: Annotated[
-        str | None,
-        Argument(
-            metavar="DATA",
-            help=f"Labelled queries: {IMAGES[0].lower()}{IMAGES[1:]}; for an index of vectors, a "
-            "file of vectors. Default: the indexed images, each searched among the others.",
-        ),
+        str | None, Argument(metavar="DATA", help=f"Labelled queries: {QUERIES}. Default: the indexed images.")
     ] = None,
     precision: PrecisionOption = 0.95,
     probability: ProbabilityOption = 0.9,
-    ahead: Annotated[
-        int | None, Option(min=1, help="Guarantee the next N queries instead of the long-run average.")
-    ] = None,
+    ahead: Annotated[int | None, Option(min=1, help="Guarantee the next N queries, not the long run.")] = None,
     miss: Annotated[float, Option(help="Allowed share of queries whose recommended hits contain no match.")] = 0.1,
-    novelty_level: Annotated[
-        float, Option(help="Allowed share of genuine queries flagged as not in the catalogue.")
-    ] = 0.01,
+    novelty_level: Annotated[float, Option(help="Allowed share of genuine queries called no_match.")] = 0.01,
     unknown: Annotated[float, Option(help="Expected share of queries whose label the index does not have.")] = 0.0,
     split: Annotated[Split, Option(help="Split of the data to use; best one the model was not trained on.")] = "all",
     labels: Annotated[
         bool | None,
         Option(
             "--labels/--no-labels",
-            help="Judge hits by the labels of the index, or only by distances, density and "
-            "neighbours. Default: by labels if at least half of the images have one.",
+            help="Judge hits by the labels of the index. Default: if at least half of the images have one.",
         ),
     ] = None,
     label: LabelOption = "label",
-    again: Annotated[
-        bool, Option("--again", help="Fit the queries and targets of the last calibration again.")
-    ] = False,
+    again: Annotated[bool, Option("--again", help="Use the queries and targets of the last calibration.")] = False,
     where: Annotated[list[str] | None, Option(help="Calibrate searches with this filter, beside plain ones.")] = None,
     views: Annotated[int, Option(min=1, help="Calibrate searches with N views of one item, beside plain ones.")] = 1,
-    ranking: Annotated[
-        Literal["mean", "expected"] | None,
-        Option(help="Calibrate searches in this ranking, beside those in the index's own."),
-    ] = None,
+    ranking: Annotated[Ranking | None, Option(help="Calibrate searches in this ranking, beside plain ones.")] = None,
     kind: Annotated[str, Option(help="Calibrate queries of another kind than the index, such as text.")] = "",
     variance: VarianceOption = True,
     plot: Annotated[Path | None, Option(help="Draw the calibration as PNG, SVG or PDF.")] = None,
     check: Annotated[
-        bool,
-        Option(
-            "--check",
-            help="Fit nothing; test whether DATA (labels not needed) have drifted from the queries of the calibration.",
-        ),
+        bool, Option("--check", help="Only test whether DATA, without labels, have drifted from the calibration.")
     ] = False,
     as_json: JsonOption = False,
     engine: EngineOption = None,
@@ -122,7 +104,7 @@ def calibrate(
         _check(folder, data, split, engine, as_json=as_json)
         return
     with stages() as progress, sf.Index.open(folder, engine=engine) as index:
-        labelled, names = _labelled(index, data, split)
+        labelled, names = (data, None) if data is None else read_queries(index, data, split)
         calibration = index.calibrate(
             labelled,
             labels=names,
@@ -149,14 +131,14 @@ def calibrate(
         raise Exit(NO_GUARANTEE)
 
 
-def _labelled(
-    index: "sf.Index", data: str | None, split: Split
-) -> "tuple[Catalog | sf.Embeddings | str | None, Sequence[str] | None]":
-    """Return queries and, for vectors, their labels."""
-    if data is not None and not index.has_model:
-        given = labelled_vectors(data)
-        return vector_encoder(index)(given.values), given.labels
-    return data if data is None or split == "all" else split_of(data, split), None
+def read_queries(
+    index: "sf.Index", data: str, split: Split, label: str | None = None
+) -> "tuple[Catalog | sf.Embeddings | str, Sequence[str] | None]":
+    """Return labelled queries and, for vectors, their labels, which `label` names in the file."""
+    if not index.has_model:
+        given = labelled_vectors(data, labels=label)
+        return embed_vectors(index, given), given.labels
+    return data if split == "all" else split_of(data, split), None
 
 
 def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json: bool) -> None:
@@ -172,9 +154,8 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
     with stages() as progress, sf.Index.open(folder, engine=engine) as index:
         if index.calibration is None:
             raise sf.SurefindError(f"{folder} is not calibrated", fix=f"surefind calibrate {quote(str(folder))}")
-        created = index.calibration.origin.created
         if not index.has_model:
-            queries = vector_encoder(index)(read_vectors(data).values)
+            queries = embed_vectors(index, read_vectors(data))
         else:
             catalog = split_of(data, split)
             if any(catalog.queries):
@@ -183,14 +164,9 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
                 catalog.files, progress=lambda done: progress("encoding", done, len(catalog))
             )
         drifts = index.drift(queries)
+        facts = {"index": str(folder), "queries": len(queries), "calibrated": index.calibration.origin.created}
     if as_json:
-        facts = {
-            "index": str(folder),
-            "queries": len(queries),
-            "drifts": [asdict(drift) for drift in drifts],
-            "rejected": rejected_as_json(rejected),
-            "calibrated": created,
-        }
+        facts |= {"drifts": [asdict(drift) for drift in drifts], "rejected": rejected_as_json(rejected)}
         print(json.dumps(facts))
     else:
         for bad in rejected:
@@ -215,9 +191,9 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     from surefind.reports.index_evaluation import share_answered
     from surefind.text import printable
 
-    quality, origin, curve = calibration.quality, calibration.origin, calibration.curve
-    made = f"{folder}, {origin.gallery:,} images: calibrated {explain.made_with(calibration)}"
-    print(printable(made))
+    quality, curve, target = calibration.quality, calibration.curve, calibration.guarantee.precision
+    images = calibration.origin.gallery
+    print(printable(f"{folder}, {images:,} images: calibrated {explain.made_with(calibration)}"))
     if copies := explain.copies_left_out(calibration):
         print(copies)
     if quality is not None:
@@ -225,19 +201,11 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
             f"{explain.measured(quality.right)} of the first hits are right, and "
             f"{explain.measured(quality.nearest_right)} of the nearest images\n"
         )
-        target = calibration.guarantee.precision
-        answered = f"answered at {explain.percent(target)}"
-        table = plain_table("signal", "AUROC", "ECE (floor)", answered)
-        for name, auroc, ece, floor, sure, right in (
-            ("confidence", quality.auroc, quality.ece, quality.floor, curve.confidence, curve.right),
-            (
-                "nearest distance",
-                quality.baseline_auroc,
-                quality.baseline_ece,
-                quality.baseline_floor,
-                curve.baseline,
-                curve.baseline_right,
-            ),
+        table = plain_table("signal", "AUROC", "ECE (floor)", f"answered at {explain.percent(target)}")
+        baseline = quality.baseline_auroc, quality.baseline_ece, quality.baseline_floor
+        for name, (auroc, ece, floor), sure, right in (
+            ("confidence", (quality.auroc, quality.ece, quality.floor), curve.confidence, curve.right),
+            ("nearest distance", baseline, curve.baseline, curve.baseline_right),
         ):
             share = share_answered(-np.array(sure), np.array(right), target)
             error = f"{explain.digits(ece)} ({explain.digits(floor)})"
@@ -252,5 +220,5 @@ def print_calibration(folder: Path, calibration: "Calibration") -> None:
     print(explain.guaranteed(calibration.guarantee))
     print(explain.shown(calibration))
     print(explain.no_match_rule(calibration))
-    for weakness in origin.remarks:
+    for weakness in calibration.origin.remarks:
         note(f"warning: {weakness}")

@@ -43,17 +43,9 @@ def check(data: DataArgument, as_json: JsonOption = False) -> None:
     mixed = sum(label.get(one) != label.get(other) for one, other in twins.items())
     refused = _refused_by_train(data, bad_share=len(rejected) / len(catalog))
     if as_json:
-        findings = {
-            "images": len(catalog),
-            "usable": len(usable),
-            "classes": len(catalog.classes),
-            "too_small": small,
-            "twins": twins,
-            "twins_in_two_classes": mixed,
-            "refused_by_train": refused,
-            "rejected": rejected_as_json(rejected),
-        }
-        print(json.dumps(findings))
+        facts = {"images": len(catalog), "usable": len(usable), "classes": len(catalog.classes), "too_small": small}
+        facts |= {"twins": twins, "twins_in_two_classes": mixed, "refused_by_train": refused}
+        print(json.dumps(facts | {"rejected": rejected_as_json(rejected)}))
         raise Exit(int(bool(rejected)))
     print(f"{len(catalog):,} images, {len(usable):,} usable")
     if sizes:

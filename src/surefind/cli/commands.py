@@ -22,13 +22,14 @@ PANELS = {
     "Share": ("export", "push"),
 }
 PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names}
+HOME = {"attach": "index", "recipes": "train", "verify": "info"}  # modules of another name
 
 
 @cache
 def load_command(name: str) -> Any:
-    """Load a command. Its module has its name; `verify` is in that of `info`."""
-    module = import_module(f"surefind.cli.{'info' if name == 'verify' else name}")
+    """Load a command: the function of its name in its module."""
     alone = Typer(add_completion=False)
+    module = import_module(f"surefind.cli.{HOME.get(name, name)}")
     register(alone, getattr(module, name), panel=PANEL_OF[name])
     return get_command(alone)
 

@@ -49,7 +49,7 @@ def demo(
     """
     from surefind.demo import run_demo
 
-    installed = all(find_spec(package) is not None for package in PACKAGES)
+    installed = all(map(find_spec, PACKAGES))
     if serve and not installed:  # before the work, not after it
         raise SurefindError("the service is not installed", fix=f"{INSTALL}, or leave out --serve")
     result = run_demo(output, seed=seed, watch=_watched, ended=_print_stage)
@@ -102,7 +102,7 @@ def _print(result: "DemoResult") -> None:
     console = Console()
     for question in result.questions:
         console.print(Text.assemble((question.kind, "bold"), f": {question.about}"))
-        print_result(console, question.result, question.path, calibration=result.calibration)
+        print_result(console, question.result, result.calibration)
         console.print()
     for encoder, found in result.evaluations.items():
         of = f"{found.queries:,} queries of {found.classes} classes, {found.images:,} images"

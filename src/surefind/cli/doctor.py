@@ -2,22 +2,17 @@
 
 import json
 import os
-import platform
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from rich.filesize import decimal
 from typer import Exit, Option, echo, style
 
 import surefind
 from surefind.cli.options import JsonOption
-from surefind.cli.output import PREVIEW_WIDTH, can_show
 from surefind.errors import InvalidArgument, SurefindError
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -31,12 +26,7 @@ FOLDERS = {  # what to do if it cannot be written to
     "cache": "export SUREFIND_CACHE=FOLDER",
     "model hub cache": "export HF_HOME=FOLDER",
 }
-MARKS = {  # text and colour of each state
-    "ok": ("ok", "green"),
-    "absent": ("--", "bright_black"),
-    "warning": ("!!", "yellow"),
-    "error": ("FAIL", "red"),
-}
+MARKS = {"ok": ("ok", "green"), "absent": ("--", "bright_black"), "warning": ("!!", "yellow"), "error": ("FAIL", "red")}
 
 
 class Finding(NamedTuple):
@@ -108,13 +98,13 @@ def examine(name: str, look: Look) -> Finding:
 
 def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
     """Return all checks by group; `urls` are servers to connect to."""
+    import platform
+
     from surefind.engines.registry import without_password
 
     servers: dict[str, Look] = {without_password(url): partial(_server, url) for url in urls}
-    if not urls:
-        for scheme, form in SERVERS.items():
-            hint = f"not tested: surefind doctor --engine {form}"
-            servers[scheme] = partial(Finding, "absent", hint)
+    hint = "not tested: surefind doctor --engine "
+    untested: dict[str, Look] = {scheme: partial(Finding, "absent", hint + form) for scheme, form in SERVERS.items()}
     return {
         "packages": {
             "python": platform.python_version,
@@ -126,22 +116,25 @@ def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
             "cores": _cores,
             "memory": _memory,
             "device": _device,
-            "terminal": _terminal,
         },
         "folders": {name: partial(_folder, name) for name in FOLDERS},
-        "engines": servers,
+        "engines": servers or untested,
         "extras": {name: partial(_extra, name) for name in extras()},
     }
 
 
 def extras() -> list[str]:
     """Return the optional parts of surefind."""
+    from importlib import metadata
+
     known = metadata.metadata("surefind").get_all("Provides-Extra") or []
     return [name for name in known if name != "dev"]
 
 
 def required(extra: str | None = None) -> list[str]:
     """Return the packages that surefind, or one of its extras, requires."""
+    from importlib import metadata
+
     found = []
     for line in metadata.requires("surefind") or ():
         marker = re.search(r"extra == ['\"](.+?)['\"]", line)
@@ -151,6 +144,8 @@ def required(extra: str | None = None) -> list[str]:
 
 
 def _imported(name: str) -> str:
+    from importlib import metadata
+
     if name in ("timm", "torchvision"):
         from surefind.encoders.backbone import import_torchvision
 
@@ -161,6 +156,8 @@ def _imported(name: str) -> str:
 
 def _extra(name: str) -> Finding | str:
     """Return the installed versions, or the command that installs what is missing."""
+    from importlib import metadata
+
     versions, missing = [], []
     for package in required(name):
         try:
@@ -168,8 +165,7 @@ def _extra(name: str) -> Finding | str:
         except metadata.PackageNotFoundError:
             missing.append(package)
     if missing:
-        fix = f"pip install 'surefind[{name}]'"
-        return Finding("absent", f"{', '.join(missing)} not installed", fix)
+        return Finding("absent", f"{', '.join(missing)} not installed", f"pip install 'surefind[{name}]'")
     return ", ".join(versions)
 
 
@@ -189,13 +185,15 @@ def _cores() -> Finding | str:
     return detail
 
 
-def _memory() -> Finding | str:
+def _memory() -> Finding:
+    from rich.filesize import decimal
+
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     detail, limit = decimal(memory), _container_limit("memory.max")
     if limit.isdigit() and int(limit) < memory:
         memory = int(limit)
         detail += f"; container limit {decimal(memory)}"
-    return detail if memory >= LEAST_MEMORY else Finding("warning", detail)
+    return Finding("ok" if memory >= LEAST_MEMORY else "warning", detail)
 
 
 def _device() -> str:
@@ -203,8 +201,6 @@ def _device() -> str:
 
     if torch.cuda.is_available():
         return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
-    if torch.backends.mps.is_available():
-        return "Apple GPU (mps); surefind uses the CPU"
     return "no GPU; everything works on the CPU"
 
 
@@ -216,18 +212,13 @@ def _container_limit(name: str) -> str:
         return ""
 
 
-def _terminal() -> Finding | str:
-    from rich.console import Console
-
-    if can_show(Console()):
-        return "shows previews of images"
-    needs = f"{PREVIEW_WIDTH} columns, true colour (COLORTERM=truecolor) and Unicode"
-    return Finding("absent", f"no previews of images: they need {needs}")
-
-
-def _folder(name: str) -> Finding | str:
+def _folder(name: str) -> Finding:
     """Examine a folder that is written to, or the nearest parent that exists."""
+    import shutil
+    import tempfile
+
     from huggingface_hub.constants import HF_HOME
+    from rich.filesize import decimal
 
     from surefind.datasets.glyphs import glyphs_folder
 
@@ -237,8 +228,7 @@ def _folder(name: str) -> Finding | str:
     if not os.access(there, os.W_OK | os.X_OK):
         return Finding("warning", f"{folder}: {there} cannot be written to", FOLDERS[name])
     free = shutil.disk_usage(there).free
-    detail = f"{folder}, {decimal(free)} free"
-    return detail if free >= LEAST_SPACE else Finding("warning", detail)
+    return Finding("ok" if free >= LEAST_SPACE else "warning", f"{folder}, {decimal(free)} free")
 
 
 def _server(url: str) -> str:

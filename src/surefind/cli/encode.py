@@ -63,24 +63,16 @@ def encode(
     if not count:
         raise SurefindError(f"none of the {len(catalog)} images could be read")
     catalog = catalog.select(encoded.rows.numpy())
+    columns = {"ids": catalog.ids} | ({"labels": catalog.labels} if catalog.labels else {})
     if output.suffix.lower() == ".safetensors":  # its metadata are text
-        about = {"fingerprint": encoder.fingerprint, "ids": json.dumps(catalog.ids)}
-        if catalog.labels:
-            about["labels"] = json.dumps(catalog.labels)
-        embeddings.save(output, about=about)
+        about = {name: json.dumps(values) for name, values in columns.items()}
+        embeddings.save(output, about=about | {"fingerprint": encoder.fingerprint})
     else:
-        arrays: dict[str, Any] = {
-            "ids": np.array(catalog.ids),
-            "vectors": embeddings.mean.numpy(),
-            "family": np.array(embeddings.family),
-            "fingerprint": np.array(encoder.fingerprint),
-        }
+        arrays: dict[str, Any] = {**columns, "vectors": embeddings.mean.numpy(), "family": embeddings.family}
         if encoder.has_variance:
             arrays["var"] = embeddings.var.numpy()
-        if catalog.labels:
-            arrays["labels"] = np.array(catalog.labels)
         with whole_file(output) as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays, fingerprint=encoder.fingerprint)
     if as_json:
         facts = {
             "file": str(output),

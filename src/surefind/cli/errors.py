@@ -77,8 +77,7 @@ def _as_surefind_error(failure: BaseException) -> SurefindError | None:
     if isinstance(failure, OSError):
         place = "" if failure.filename is None else f"{os.fsdecode(failure.filename)}: "
         message = failure.strerror or str(failure) or type(failure).__name__
-        more_files = "allow more open files: ulimit -n 4096"
-        fix = more_files if failure.errno == errno.EMFILE else None
+        fix = "allow more open files: ulimit -n 4096" if failure.errno == errno.EMFILE else None
         return SurefindError(f"{place}{message}", fix=fix)
     if isinstance(failure, ModuleNotFoundError) and not (failure.name or "").startswith("surefind"):
         from surefind.cli.doctor import extras, required

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
 
-from surefind.cli.options import IMAGES, EngineOption, JsonOption, OodOption, Runtime, Split, split_of
+from surefind.cli.options import QUERIES, EngineOption, JsonOption, OodOption, Runtime, Split
 from surefind.cli.output import note, stages
 from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from surefind.embeddings import Embeddings
-    from surefind.images.catalog import Catalog
     from surefind.reports.index_evaluation import IndexEvaluation
     from surefind.reports.result import EvalResult
     from surefind.reports.tables import MetricTable
@@ -29,31 +27,17 @@ NOT_KEPT = 3  # exit code
 
 def evaluate(
     model: Annotated[Path, Argument(help="A model folder, or an index folder.")],
-    data: Annotated[
-        str, Argument(help=f"{IMAGES}; for an index, labelled queries, which may be a file of vectors with labels.")
-    ],
+    data: Annotated[str, Argument(help=f"Labelled images: {QUERIES}.")],
     output: Annotated[Path | None, Option("--output", "-o", help="Folder for the report; needed for a model.")] = None,
     ood: OodOption = None,
-    split: Annotated[
-        Split | None, Option(help="Split of the data to use. Default: test; for an index, all of it.")
-    ] = None,
+    split: Annotated[Split | None, Option(help="Split of the data. Default: test; for an index, all.")] = None,
     ks: Annotated[str | None, Option("--k", help="Numbers of neighbours, for R@k and mAP@k. Default: 1,5,10.")] = None,
     radius: Annotated[float | None, Option(help="Metres within which images of places match. Default: 25.")] = None,
     passes: Annotated[int | None, Option("--mc-passes", help="Passes of MC dropout.")] = None,
-    ladder: Annotated[
-        int | None, Option(min=1, help="Also corrupt this many queries step by step, and search with them (slow): 200.")
-    ] = None,
+    ladder: Annotated[int | None, Option(min=1, help="Also search with this many corrupted queries (slow).")] = None,
     seed: Annotated[int, Option(help="Seed of resampling and corruption.")] = 0,
-    runtime: Annotated[
-        Runtime | None,
-        Option(
-            help="Run the model with PyTorch, or as written by surefind export. Default: torch; "
-            "for an index, what it was made with."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, Option(help="Of an index: metadata field of the labels. Default: as calibrated.")
-    ] = None,
+    runtime: Annotated[Runtime | None, Option(help="Runtime of the model. Default: torch, or of the index.")] = None,
+    label: Annotated[str | None, Option(help="Of an index: field of the labels. Default: as calibrated.")] = None,
     as_json: JsonOption = False,
     engine: EngineOption = None,
 ) -> None:
@@ -84,9 +68,8 @@ def evaluate(
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
             raise InvalidArgument(option, expected=expected, got=str(model))
-    command = shlex.join(["surefind", *sys.argv[1:]])
     if of_index:
-        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed, command)
+        found = _evaluate_index(model, data, output, split, label, engine, runtime, seed)
         if as_json:
             print(json.dumps(found.as_dict()))
         else:
@@ -113,7 +96,7 @@ def evaluate(
         ladder=ladder or 0,
         seed=seed,
         runtime=runtime or "torch",
-        command=command,
+        command=shlex.join(["surefind", *sys.argv[1:]]),
     )
     with stages() as progress:
         result = evaluate_into(request, output=output, progress=progress)
@@ -133,16 +116,14 @@ def _evaluate_index(
     engine: str | None,
     runtime: Runtime | None,
     seed: int,
-    command: str,
 ) -> "IndexEvaluation":
     """Evaluate an index, and write the report."""
     import surefind as sf
-    from surefind.cli.search import vector_encoder
+    from surefind.cli.calibrate import read_queries
     from surefind.reports.index_evaluation import evaluate_index
     from surefind.reports.report import write_index_report
     from surefind.search.folder import encoder_of
     from surefind.storage import make_writable
-    from surefind.vectors.reader import read_vectors
 
     if output is not None:  # checked before the work
         make_writable(output)
@@ -150,20 +131,11 @@ def _evaluate_index(
     with stages() as progress, sf.Index.open(folder, engine=engine, encoder=encoder) as index:
         for warning in index.warnings:
             note(f"warning: {warning}")
-        labelled: Catalog | Embeddings | str = data
-        labels = None
-        if not index.has_model:
-            if split is not None:
-                got = f"{folder}, an index of vectors"
-                raise InvalidArgument("--split", expected="an index of images", got=got)
-            given = read_vectors(data, labels=label)
-            if not given.labels:
-                raise sf.InvalidFile(
-                    f"{data} has no labels", fix="add them: np.savez('asked.npz', vectors=vectors, labels=labels)"
-                )
-            labelled, labels = vector_encoder(index)(given.values), given.labels
-        elif split is not None:
-            labelled = split_of(data, split)
+        if split is not None and not index.has_model:
+            got = f"{folder}, an index of vectors"
+            raise InvalidArgument("--split", expected="an index of images", got=got)
+        labelled, labels = read_queries(index, data, split or "all", label)
+        command = shlex.join(["surefind", *sys.argv[1:]])
         found = evaluate_index(
             index, labelled, labels=labels, label=label, name=data, command=command, seed=seed, progress=progress
         )
@@ -206,14 +178,12 @@ def _print_index(found: "IndexEvaluation") -> None:
 
     tables = map(metric_table, (verdict_table(found), index_signal_table(found)))
     console.print("", next(tables), "", next(tables), sep="\n")
-    right = f"{measured(found.nearest_right)} of the nearest images are right (R@1)"
-    if found.label_accuracy is not None:
-        right += f", {measured(found.label_accuracy)} of the labels"
-    else:
-        right += f", {measured(found.first_right)} of the first hits"
-    print(f"\n{right}.")
+    what, first = "labels", found.label_accuracy
+    if first is None:
+        what, first = "hits", found.first_right
+    of_first = f"{measured(first)} of the {'labels' if what == 'labels' else 'first hits'}"
+    print(f"\n{measured(found.nearest_right)} of the nearest images are right (R@1), {of_first}.")
     if found.set_coverage is not None:
-        what = "labels" if found.label_accuracy is not None else "hits"
         print(
             f"The {what} to show ({found.set_size:.1f} on average) contain the right one for "
             f"{measured(found.set_coverage)} of queries (target {percent(found.set_target)})."

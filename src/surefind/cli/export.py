@@ -19,11 +19,7 @@ def export(
     onnx: Annotated[bool, Option("--onnx", help="Write MODEL/onnx/model-HASH.onnx.")] = False,
     int8: Annotated[
         str | None,
-        Option(
-            metavar="IMAGES",
-            help="Also write an int8 model, quantised with these images, which should resemble "
-            "your queries: a folder, a CSV file or DATASET:FOLDER.",
-        ),
+        Option(metavar="IMAGES", help="Also write an int8 model, quantised with these images, like your queries."),
     ] = None,
     count: Annotated[int, Option("--images", min=1, max=5000, help="Images for --int8.")] = 200,
     split: SplitOption = "all",

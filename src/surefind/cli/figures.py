@@ -29,14 +29,10 @@ _MEASURES = {
 
 def figures(
     names: Annotated[list[FigureName], Argument(metavar="NAME", help="Figures to draw, or all.")],
-    report: Annotated[
-        list[str] | None, Option(help="Report folder of surefind evaluate, or LABEL=FOLDER. Repeat to compare reports.")
-    ] = None,
+    report: Annotated[list[str] | None, Option(help="Report folder, or LABEL=FOLDER. Repeat to compare.")] = None,
     output: Annotated[Path, Option("--output", "-o", help="Folder for the figures.")] = Path("figures"),
     file_format: Annotated[Literal["png", "svg", "pdf"], Option("--format", help="File type.")] = "png",
-    ranking: Annotated[
-        Literal["means", "expected"], Option(help="Evaluated order of hits: distance of means, or expected distance.")
-    ] = "means",
+    ranking: Annotated[Literal["means", "expected"], Option(help="Evaluated order of hits.")] = "means",
     as_json: JsonOption = False,
 ) -> None:
     """Draw figures of the theory and of the reports of surefind evaluate.

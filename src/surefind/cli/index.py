@@ -1,4 +1,4 @@
-"""surefind index: build an index of images, or of vectors of an upgrade."""
+"""surefind index and surefind attach: an index of images or vectors, or of vectors that stay where they are."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial, reduce
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from typer import Argument, Exit, Option
 
@@ -29,27 +29,14 @@ from surefind.cli.options import (
 from surefind.cli.output import note, print_some, rejected_as_json, set_verbosity, stages
 
 if TYPE_CHECKING:
-    from surefind.confidence.calibration import Calibration
     from surefind.distributed import ProcessGroup
     from surefind.encoders.image_encoder import ImageEncoder
     from surefind.images.catalog import Catalog
     from surefind.search.folder import IndexFolder
-    from surefind.search.ingest import Added
 
 TIMEOUT = timedelta(days=7)  # of torchrun's processes, whose shares take unequal time
 
 T = TypeVar("T")
-
-
-class _Indexed(NamedTuple):
-    """Counts over all processes."""
-
-    images: int  # in the index now
-    added: "Added"
-    removed: int
-    seconds: float  # for adding and compacting
-    warnings: tuple[str, ...]
-    calibration: "Calibration | None" = None  # if it was made
 
 
 def index(
@@ -58,34 +45,24 @@ def index(
     model: Annotated[
         str | None,
         Option(
-            help="A timm name (default: mobilenetv2_100, pretrained), a model folder, owner/name "
-            "on the Hugging Face hub, or an ONNX export; for vectors, an upgrade. An existing "
-            "index keeps its own."
+            help="A timm name (default: mobilenetv2_100), a model folder, owner/name on the Hugging Face hub; "
+            "for vectors, an upgrade. An existing index keeps its own."
         ),
     ] = None,
     weights: Annotated[Path | None, Option(help="Weights of a timm model, a .safetensors file.")] = None,
     split: SplitOption = "all",
     engine: Annotated[
-        str | None,
-        Option(
-            help="Vector store: faiss (default, in the folder), pgvector://USER@HOST/DATABASE or milvus://HOST:PORT."
-        ),
+        str | None, Option(help="Vector store: faiss (default), pgvector://USER@HOST/DATABASE or milvus://HOST:PORT.")
     ] = None,
-    kind: Annotated[
-        Kind, Option(help="Kind of a new index: flat (exact), hnsw or ivf (faster), auto (by size).")
-    ] = "auto",
-    ranking: Annotated[
-        Ranking | None, Option(help="Order of hits in a new index: mean distance (default) or expected distance.")
-    ] = None,
+    kind: Annotated[Kind, Option(help="Of a new index: flat (exact), hnsw or ivf (faster), auto (by size).")] = "auto",
+    ranking: Annotated[Ranking | None, Option(help="Of a new index: mean distance (default) or expected.")] = None,
     duplicates: Annotated[Literal["skip", "keep"], Option(help="Files with equal content.")] = "skip",
     replace: Annotated[bool, Option("--replace", help="Replace images whose file has changed.")] = False,
     prefix: Annotated[str, Option(help="Prefix of the ids, if two folders share file names.")] = "",
     remove: Annotated[list[str] | None, Option(help="Id of an image to delete and not add. Repeatable.")] = None,
     max_bad_share: MaxBadShareOption = 0.05,
     compact: Annotated[bool, Option(help="Optimise the index for searching at the end.")] = True,
-    calibrate: Annotated[
-        bool, Option(help="Calibrate a new index with the labels of its images, if there are any.")
-    ] = True,
+    calibrate: Annotated[bool, Option(help="Calibrate a new index with its labels, if there are any.")] = True,
     label: LabelOption = "label",
     precision: PrecisionOption = 0.95,
     runtime: RuntimeOption = "torch",
@@ -115,16 +92,14 @@ def index(
         check_choice("--engine", engine.partition("://")[0], known)
     gone = remove or []
     open_index = partial(_open, output, engine=engine, kind=kind, ranking=ranking)
-    finish = partial(_calibrate, label=label, precision=precision) if calibrate else lambda _: None
     folder = IndexFolder(output)
     if model is None and is_upgrade(folder.upgrade):
         model = str(folder.upgrade)
     upgrade = Path(model) if model is not None and is_upgrade(Path(model)) else None
+
+    finish = partial(_finish, output, calibrate=calibrate, label=label, precision=precision, as_json=as_json)
     if upgrade or (model is None and _holds_vectors(Path(images))):
-        done = _index_vectors(
-            open_index, upgrade, images, prefix=prefix, remove=gone, replace=replace, compact=compact, finish=finish
-        )
-        _print(output, done, as_json=as_json)
+        _index_vectors(open_index, upgrade, images, prefix, gone, replace=replace, compact=compact, finish=finish)
         return
 
     def open_model() -> "ImageEncoder":
@@ -139,22 +114,18 @@ def index(
     def prepare() -> "tuple[Catalog, sf.Index]":
         catalog = split_of(images, split)
         names = tuple(prefix + name for name in catalog.ids)
-        left_out = set(gone)
-        rows = [row for row, name in enumerate(names) if name not in left_out]
-        catalog = changed(catalog, ids=names).select(rows)
-        return catalog, open_index(open_model())
+        rows = [row for row, name in enumerate(names) if name not in gone]
+        return changed(catalog, ids=names).select(rows), open_index(open_model())
 
     policy = {"duplicates": duplicates, "replace": replace, "max_bad_share": max_bad_share}
     options = policy | {"should_stop": StopRequest()}
     world = ProcessGroup.join(TIMEOUT)
     try:
         set_verbosity(quiet=not world.is_main)
-        done = _index_images(world, prepare, images, remove=gone, compact=compact, options=options, finish=finish)
+        stopped = _index_images(world, prepare, images, gone, compact=compact, options=options, finish=finish)
     finally:
         world.leave()
-    if world.is_main:
-        _print(output, done, as_json=as_json)
-    if done.added.stopped:
+    if stopped:
         raise Exit(130)
 
 
@@ -189,12 +160,12 @@ def _index_images(
     world: "ProcessGroup",
     prepare: "Callable[[], tuple[Catalog, sf.Index]]",
     images: str,
-    *,
     remove: Sequence[str],
+    *,
     compact: bool,
     options: dict[str, Any],
-    finish: "Callable[[sf.Index], Calibration | None]",
-) -> _Indexed:
+    finish: "Callable[[sf.Index, dict[str, Any]], None]",
+) -> bool:
     """Create the index on rank 0, add a share of the images on every rank, finish on rank 0."""
     from surefind.search.ingest import Added
 
@@ -218,7 +189,6 @@ def _index_images(
                 f"none of the {len(catalog)} images could be read: {bad.path}: {bad.reason}",
                 fix=f"surefind check {images} lists them all",
             )
-        removed = 0
         if world.is_main:
             index.refresh()
             removed = index.remove(remove) if remove else 0
@@ -230,33 +200,21 @@ def _index_images(
                 added = added._replace(duplicates=()).plus(again)
             if compact and not added.stopped:
                 index.compact()
-        seconds, calibration = perf_counter() - started, None
-        if world.is_main and not added.stopped:
-            calibration = finish(index)
-        return _Indexed(len(index), added, removed, seconds, index.warnings, calibration)
-
-
-def _calibrate(index: "sf.Index", *, label: str, precision: float) -> "Calibration | None":
-    """Calibrate an index with its labels, or again if it has changed."""
-    with stages() as progress:
-        if index.calibration is not None:
-            index.recalibrate_if_stale()
-            return index.calibration
-        targets = sf.CalibrationTargets(precision=precision)
-        return index.calibrate_itself(targets=targets, label=label, progress=progress)
+            finish(index, added._asdict() | {"removed": removed, "seconds": perf_counter() - started})
+        return added.stopped
 
 
 def _index_vectors(
     open_index: "Callable[[sf.Upgrade | int], sf.Index]",
     model: Path | None,
     file: str,
-    *,
     prefix: str,
     remove: Sequence[str],
+    *,
     replace: bool,
     compact: bool,
-    finish: "Callable[[sf.Index], Calibration | None]",
-) -> _Indexed:
+    finish: "Callable[[sf.Index, dict[str, Any]], None]",
+) -> None:
     """Add the vectors of a file to an index; known ids are left out unless `replace`."""
     from surefind.search.ingest import Added
     from surefind.vectors.reader import as_points, read_vectors
@@ -272,23 +230,17 @@ def _index_vectors(
         left_out = {*known, *remove}
         rows = [row for row, name in enumerate(names) if name not in left_out]
         if rows:
-            index.add_embeddings(
-                embeddings[rows],
-                [names[row] for row in rows],
-                metadata=[{"label": given.labels[row]} if given.labels else {} for row in rows],
-                replace=replace,
-            )
+            metadata = [{"label": given.labels[row]} if given.labels else {} for row in rows]
+            index.add_embeddings(embeddings[rows], [names[row] for row in rows], metadata=metadata, replace=replace)
         removed = index.remove(remove) if remove else 0
         if compact:
             index.compact()
         if upgrade is not None and index.calibration is None and not given.labels:
             index.adopt(upgrade.calibrated)
-        seconds = perf_counter() - started
-        calibration = finish(index)
-        if calibration is None and upgrade is not None and index.calibration is None:
-            index.adopt(upgrade.calibrated)
         added = Added(added=len(rows), known=len(known))
-        return _Indexed(len(index), added, removed, seconds, index.warnings, calibration)
+        finish(index, added._asdict() | {"removed": removed, "seconds": perf_counter() - started})
+        if upgrade is not None and index.calibration is None:
+            index.adopt(upgrade.calibrated)
 
 
 def _holds_vectors(file: Path) -> bool:
@@ -310,12 +262,12 @@ def _open(
     `made_by` is an encoder, an upgrade, or the dimension of vectors of an unknown model.
     """
     from surefind.engines.registry import without_password
-    from surefind.search.folder import IndexFolder
+    from surefind.search.folder import EMBEDDED, IndexFolder
     from surefind.vectors.upgrade import fingerprint_of, is_upgrade
 
     folder = IndexFolder(output)
     if not folder.exists():
-        return _create(folder, made_by, engine=engine, kind=kind, ranking=ranking)
+        return _create(folder, made_by, ranking, engine=engine or EMBEDDED, kind=kind)
     written = folder.read()
     if engine is not None and without_password(engine) != written:
         expected = f"{written}, the vector store of {output}"
@@ -337,19 +289,14 @@ def _open(
 
 
 def _create(
-    folder: "IndexFolder",
-    made_by: "ImageEncoder | sf.Upgrade | int",
-    *,
-    engine: str | None,
-    kind: Kind,
-    ranking: Ranking | None,
+    folder: "IndexFolder", made_by: "ImageEncoder | sf.Upgrade | int", ranking: Ranking | None, **store: Any
 ) -> "sf.Index":
     from surefind.engines.base import Space
     from surefind.search.folder import EMBEDDED
     from surefind.search.index import DEFAULT_RANKING
     from surefind.vectors.upgrade import RANKING, fingerprint_of
 
-    output, store = folder.path, engine or EMBEDDED
+    output = folder.path
     own = RANKING if isinstance(made_by, sf.Upgrade | int) else ranking or DEFAULT_RANKING
     _check_ranking(ranking, own, output)
     begun = {folder.model.name, Path(folder.place(EMBEDDED)).name}  # by a killed run
@@ -357,12 +304,11 @@ def _create(
         if any(path.name[0] != "." and path.name not in begun for path in output.iterdir()):
             raise sf.InvalidFile(f"{output} is neither an index nor empty", fix="name a new folder with -o")
     if isinstance(made_by, sf.Upgrade):
-        return made_by.make_index(output, engine=store, kind=kind)
+        return made_by.make_index(output, **store)
     if isinstance(made_by, int):
-        space = Space(sf.Gaussians.family, made_by, RANKING)
-        fingerprint = fingerprint_of(made_by, None)
-        return sf.Index.create_empty(output, space, fingerprint=fingerprint, engine=store, kind=kind)
-    return sf.Index.create(output, made_by, engine=store, kind=kind, ranking=own)
+        space, fingerprint = Space(sf.Gaussians.family, made_by, own), fingerprint_of(made_by, None)
+        return sf.Index.create_empty(output, space, fingerprint=fingerprint, **store)
+    return sf.Index.create(output, made_by, ranking=own, **store)
 
 
 def _check_ranking(ranking: Ranking | None, own: str, output: Path) -> None:
@@ -371,41 +317,93 @@ def _check_ranking(ranking: Ranking | None, own: str, output: Path) -> None:
         raise sf.InvalidArgument("--ranking", expected=expected, got=str(ranking))
 
 
-def _print(output: Path, done: _Indexed, *, as_json: bool) -> None:
-    added, seconds = done.added, done.seconds
+def _finish(
+    output: Path,
+    index: "sf.Index",
+    facts: dict[str, Any],
+    *,
+    calibrate: bool,
+    label: str,
+    precision: float,
+    as_json: bool,
+) -> None:
+    """Calibrate the index with its labels, or again if it has changed; print what was done."""
+    calibration = None
+    if calibrate and not facts["stopped"]:
+        with stages() as progress:
+            if index.calibration is None:
+                targets = sf.CalibrationTargets(precision=precision)
+                calibration = index.calibrate_itself(targets=targets, label=label, progress=progress)
+            else:
+                index.recalibrate_if_stale()
+                calibration = index.calibration
+    added, seconds = facts["added"], facts["seconds"]
     if as_json:
-        facts = {
+        facts |= {
             "index": str(output),
-            "images": done.images,
-            **added._asdict(),
-            "rejected": rejected_as_json(added.rejected),
-            "removed": done.removed,
+            "images": len(index),
+            "rejected": rejected_as_json(facts["rejected"]),
             "seconds": round(seconds, 3),
-            "images_per_second": round(added.added / seconds, 1) if seconds else None,
-            "warnings": list(done.warnings),
-            "calibration": done.calibration and done.calibration.summary(),
+            "images_per_second": round(added / seconds, 1) if seconds else None,
+            "warnings": index.warnings,
+            "calibration": calibration and calibration.summary(),
         }
         print(json.dumps(facts))
         return
-    rate = f" ({added.added / seconds:,.0f} images/s)" if added.added else ""
-    print(f"{added.added:,} images added in {seconds:.1f} s{rate}")
+    rate = f" ({added / seconds:,.0f} images/s)" if added else ""
+    print(f"{added:,} images added in {seconds:.1f} s{rate}")
     for count, what in (
-        (added.known, "already in the index"),
-        (added.replaced, "of those added replaced an older image"),
-        (done.removed, "removed"),
+        (facts["known"], "already in the index"),
+        (facts["replaced"], "of those added replaced an older image"),
+        (facts["removed"], "removed"),
     ):
         if count:
             print(f"{count:,} {what}")
-    copies = [f"{name} is a copy of {original}" for name, original in added.duplicates]
-    print_some("left out as duplicates", copies)
-    print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in added.rejected])
-    if added.stopped:
+    print_some("left out as duplicates", [f"{name} is a copy of {original}" for name, original in facts["duplicates"]])
+    print_some("could not be read", [f"{bad.path}: {bad.reason}" for bad in facts["rejected"]])
+    if facts["stopped"]:
         print("stopped; run the same command again to continue")
-    print(f"{output}: {done.images:,} images")
-    if done.calibration is not None:
+    print(f"{output}: {len(index):,} images")
+    if calibration is not None:
         from surefind.cli.calibrate import print_calibration
 
         print()
-        print_calibration(output, done.calibration)
-    for warning in done.warnings:
+        print_calibration(output, calibration)
+    for warning in index.warnings:
         note(f"warning: {warning}")
+
+
+def attach(
+    url: Annotated[
+        str, Argument(metavar="URL", help="pgvector://USER@HOST/DATABASE/TABLE, or milvus://HOST:PORT/COLLECTION.")
+    ],
+    output: Annotated[Path, Option("--output", "-o", help="A new index.")],
+    vector: Annotated[str, Option(help="Column of vectors.")],
+    id_name: Annotated[str, Option("--id", help="Column of ids.")] = "id",
+    label: Annotated[str | None, Option(help="Column of labels.")] = None,
+    metric: Annotated[Literal["l2", "cosine", "ip"], Option(help="Distance that the vectors are made for.")] = "l2",
+    calibrate: Annotated[bool, Option(help="Calibrate it with the labels.")] = True,
+    precision: PrecisionOption = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """Search vectors in a table, view or collection that another program filled.
+
+    Nothing is copied, and nothing is written there; calibrations are kept in the index. Other
+    columns can be filtered by.
+
+    Examples:
+        surefind attach pgvector://me@host/db/items --vector clip -o items.index
+        surefind attach milvus://host/items --vector clip --label kind -o items.index
+    """
+    targets = sf.CalibrationTargets(precision=precision)
+    with sf.Index.attach(output, url, vector=vector, id=id_name, label=label, metric=metric) as index:
+        made = None
+        if calibrate and label:
+            with stages() as progress:
+                made = index.calibrate_itself(targets=targets, progress=progress)
+        facts = {"index": str(output), "images": len(index), "calibrated": made is not None}
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        known = "calibrated with their labels" if made else "not calibrated"
+        print(f"{output}: {facts['images']} vectors, {known}")

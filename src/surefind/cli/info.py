@@ -63,23 +63,23 @@ def verify(
     """
     from surefind.text import printable
 
-    repaired = None
+    repaired = fix = None
     with sf.Index.open(folder, engine=engine) as index:
         problems, images = index.verify(), len(index)
         if problems and repair:
             repaired = index.repair()
             problems = index.verify()
-        fix = None if as_json or not problems else _remedy(index, problems, repaired=repair)
+        if problems and not as_json:
+            fix = _remedy(index, problems, repaired=repair)
     if as_json:
-        findings = {"images": images, "problems": problems, "repaired": repaired}
-        print(json.dumps({"index": str(folder)} | findings))
+        print(json.dumps({"index": str(folder), "images": images, "problems": problems, "repaired": repaired}))
     else:
         if repaired is not None:
             print(f"repaired: {printable(repaired)}")
         for problem in problems or [f"{images:,} images, no corruption found"]:
             print(printable(problem))
-    if fix is not None:
-        print(f"  fix: {fix}")
+        if fix is not None:
+            print(f"  fix: {fix}")
     if problems:
         raise Exit(1)
 

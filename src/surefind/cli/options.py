@@ -45,31 +45,21 @@ COMPLETIONS = {  # by parameter name; choices and paths are completed by typer
 
 PATHS = {"data", "images", "queries", "vectors", "folder", "model", "ood"}  # parameters
 IMAGES = "A folder, a CSV file, DATASET:FOLDER (such as cub200:data/CUB), or 'glyphs'"
+QUERIES = f"{IMAGES[0].lower()}{IMAGES[1:]}; for an index of vectors, a file of vectors"
 IndexArgument = Annotated[Path, Argument(metavar="INDEX", help="An index folder.")]
 ModelArgument = Annotated[Path, Argument(help="A model folder written by surefind train.")]
 DataArgument = Annotated[str, Argument(help=f"{IMAGES}.")]
 SplitOption = Annotated[Split, Option(help="Split of the data to use.")]
 RuntimeOption = Annotated[Runtime, Option(help="Run the model with PyTorch, or as written by surefind export.")]
 EngineOption = Annotated[str | None, Option(help="URL of the vector store, if it needs a password or has moved.")]
-MaxBadShareOption = Annotated[
-    float, Option(min=0, max=1, help="Stop if more than this share of images cannot be read.")
-]
+MaxBadShareOption = Annotated[float, Option(min=0, max=1, help="Stop if more than this share cannot be read.")]
 PrecisionOption = Annotated[float, Option(help="Guaranteed share of correct results among those called match.")]
 ProbabilityOption = Annotated[float, Option(help="Probability with which the guarantee holds (over calibration sets).")]
 LabelOption = Annotated[str, Option(help="Metadata field of the labels.")]
-VarianceOption = Annotated[
-    bool, Option("--variance/--no-variance", help="Learn an uncertainty of each image or vector.")
-]
-OodOption = Annotated[
-    str | None,
-    Option(
-        help="Out-of-distribution images: the test split of data with splits (cars196: classes 99-196), else all of it."
-    ),
-]
+VarianceOption = Annotated[bool, Option(help="Learn an uncertainty of each image or vector.")]
+OodOption = Annotated[str | None, Option(help="Out-of-distribution images; of data with splits, the test split.")]
 PortOption = Annotated[int, Option(min=0, max=65535, help="Port; 0: any free one.")]
-SetOption = Annotated[
-    list[str] | None, Option("--set", help="Change a key of the recipe, e.g. loss.margin=0.1. Repeatable.")
-]
+SetOption = Annotated[list[str] | None, Option("--set", help="Recipe key, e.g. loss.margin=0.1. Repeatable.")]
 JsonOption = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")]
 Debug = Annotated[bool, Option("--debug", help="Print a log, and tracebacks of errors.")]

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from logging import Handler
 
-    from rich.console import Console
     from rich.progress import Progress, ProgressColumn
 
     from surefind.images.loader import Rejection
 
-PREVIEW_WIDTH = 72  # columns of a terminal in which previews fit beside the table
 SHOWN = 5  # lines of a list, such as rejected images
 SECONDS_BETWEEN_LINES = 10.0  # of progress, where stderr is not a terminal
 
@@ -24,9 +22,8 @@ Progressed = Callable[..., None]  # stage, done, total, and facts where they are
 
 
 class _Verbosity:
-    def __init__(self) -> None:
-        self.quiet = self.debug = False
-        self.log: Handler | None = None
+    quiet = debug = False
+    log: "Handler | None" = None
 
 
 _verbosity = _Verbosity()
@@ -111,17 +108,6 @@ def line(of: "Progress", text: str) -> None:
         note(text)
 
 
-def time_left(done: int, total: int, seconds: float) -> str:
-    """Return the time left at the mean speed so far, however slow; empty if it is unknown.
-
-    >>> time_left(1, 4, 60.0), time_left(0, 4, 60.0)
-    ('0:03:00 left', '')
-    """
-    if not 0 < done < total:
-        return ""
-    return f"{timedelta(seconds=round(seconds / done * (total - done)))} left"
-
-
 @contextmanager
 def stages() -> Iterator[Progressed]:
     """Show a bar per stage; without a terminal, a line per stage and every ten seconds."""
@@ -141,7 +127,9 @@ def stages() -> Iterator[Progressed]:
                 tasks[stage] = shown.add_task(stage, total=total, facts="")
                 began, printed = last, now  # it began when the one before ended
                 line(shown, stage)
-            facts = ", ".join(filter(None, (time_left(done, total, now - began), facts)))
+            if 0 < done < total:  # the time left at the mean speed so far, however slow
+                left = f"{timedelta(seconds=round((now - began) / done * (total - done)))} left"
+                facts = f"{left}, {facts}" if facts else left
             if now - printed > SECONDS_BETWEEN_LINES:
                 printed = now
                 line(shown, f"{stage}: {done:,} of {total:,}, {facts}".removesuffix(", "))
@@ -149,14 +137,3 @@ def stages() -> Iterator[Progressed]:
             last = now
 
         yield progress
-
-
-def can_show(console: "Console") -> bool:
-    """Whether the terminal can show previews: wide, in true colour, with Unicode."""
-    return (
-        console.is_terminal
-        and console.width >= PREVIEW_WIDTH
-        and console.color_system == "truecolor"
-        and not console.no_color
-        and console.encoding.lower().startswith("utf")
-    )

@@ -14,9 +14,7 @@ from surefind.cli.output import is_quiet, note
 def push(
     model: ModelArgument,
     name: Annotated[str, Argument(metavar="OWNER/NAME", help="Repository on the hub; OWNER/NAME@BRANCH works.")],
-    report: Annotated[
-        Path | None, Option(help="A report of surefind evaluate; its metrics go into the model card.")
-    ] = None,
+    report: Annotated[Path | None, Option(help="A report of surefind evaluate, for the model card.")] = None,
     private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
     onnx: Annotated[bool, Option("--onnx", help="Upload MODEL/onnx as well.")] = False,
     message: Annotated[str, Option("--message", "-m", help="Commit message.")] = "Upload a surefind encoder",

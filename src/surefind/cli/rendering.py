@@ -1,4 +1,4 @@
-"""Search results as terminal tables with previews, as CSV and as JSON."""
+"""Search results as terminal tables, as CSV and as JSON."""
 
 import csv
 import io
@@ -8,21 +8,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.color import Color
-from rich.console import Console, Group, JustifyMethod, RenderableType
-from rich.style import Style
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from surefind.cli.output import can_show
 from surefind.text import printable
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
-    from surefind.images.decode import ImageSource
     from surefind.search.hits import SearchResult
 
-PREVIEW_COLUMNS, PREVIEW_LINES = 12, 6  # of characters, which are twice as high as wide
 COLUMNS = (
     "query", "query_var", "ranking", "reranked", "verdict", "guaranteed", "answer",
     "answer_confidence", "answer_set", "novelty_p_value", "show", "uncalibrated", "rank", "id",
@@ -31,32 +26,6 @@ COLUMNS = (
 )  # fmt: skip
 VERDICT_STYLES = {"match": "bold green", "unsure": "bold yellow", "no_match": "bold magenta"}
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
-
-
-def preview(source: "ImageSource | None") -> Text:
-    """Draw a picture in half blocks; empty if there is none or it cannot be read."""
-    import numpy as np
-
-    from surefind.images.decode import ImageRejected, decode_picture
-
-    text = Text(no_wrap=True, end="")
-    if source is None:
-        return text
-    try:
-        picture = decode_picture(source)
-    except ImageRejected:
-        return text
-    scale = min(PREVIEW_COLUMNS / picture.width, 2 * PREVIEW_LINES / picture.height)
-    width, height = (max(1, round(side * scale)) for side in picture.size)
-    pixels = picture.resize((width, height), reducing_gap=2.0)
-    colours = [Color.from_rgb(*pixel) for pixel in np.asarray(pixels).reshape(-1, 3).tolist()]
-    for top in range(0, height, 2):
-        for column in range(width):
-            first, second = top * width + column, (top + 1) * width + column
-            below = colours[second] if top + 1 < height else None
-            text.append("▀", Style(color=colours[first], bgcolor=below))
-        text.append("\n" if top + 2 < height else "")
-    return text
 
 
 def finite(value: Any) -> Any:
@@ -98,84 +67,61 @@ def plain_table(first: str, *others: str, title: str | None = None) -> Table:
     return table
 
 
-def print_result(
-    console: Console,
-    result: "SearchResult",
-    source: "ImageSource | None",
-    *,
-    calibration: "Calibration | None",
-    pictures: bool = True,
-) -> None:
-    """Print the heading and the hits, with previews if the terminal can show them."""
-    pictures = pictures and can_show(console)
-    heading: RenderableType = query_heading(result, calibration=calibration)
-    if pictures and source is not None:
-        beside = Table.grid(padding=(0, 1))
-        beside.add_row(preview(source), heading)
-        heading = Group(beside, "")
-    console.print(heading)
-    previews = [preview(hit.path) for hit in result.hits] if pictures else None
-    console.print(hits_table(result, previews) if result.hits else "nothing found")
+def print_result(console: Console, result: "SearchResult", calibration: "Calibration | None") -> None:
+    """Print the heading and the hits."""
+    console.print(query_heading(result, calibration))
+    console.print(hits_table(result) if result.hits else "nothing found")
 
 
-def hits_table(result: "SearchResult", previews: Sequence[RenderableType] | None = None) -> Table:
-    """Return a table with a row per hit; with `previews` (one per hit), cells are stacked."""
+def hits_table(result: "SearchResult") -> Table:
+    """Return a table with a row per hit."""
     from surefind.confidence.explain import whole_percent
 
-    hits, gap = result.hits, " " if previews is None else "\n"
-    ids = [Text(printable(hit.id), overflow="fold") for hit in hits]
-    labels = [Text(printable(hit.label or ""), overflow="fold") for hit in hits]
-    named = any(hit.label is not None for hit in hits)
-    columns: dict[str, Sequence[RenderableType]] = {"#": [str(n + 1) for n in range(len(hits))]}
-    if previews is not None:
-        columns[""] = previews
-    if previews is not None and named:
-        columns["id, label"] = [Group(*pair) for pair in zip(ids, labels, strict=True)]
-    else:
-        columns |= {"id": ids, "label": labels} if named else {"id": ids}
-    is_text = columns.keys() - {"#"}
-    columns["distance"] = [_digits(hit.distance, 4) for hit in hits]
-    columns[f"expected{gap}± std"] = [
-        f"{_digits(hit.expected_distance, 4)}{gap}± {_digits(hit.std, 2)}" for hit in hits
-    ]
-    if any(hit.p_within is not None for hit in hits):
-        columns["P(within)"] = [whole_percent(hit.p_within) for hit in hits]
-    if any(hit.confidence is not None for hit in hits):
-        columns["confidence"] = [whole_percent(hit.confidence) for hit in hits]
-    table = Table(leading=int(previews is not None), **PLAIN)
+    hits, table = result.hits, Table("#", **PLAIN)
+    ids, labels = [hit.id for hit in hits], [hit.label or "" for hit in hits]
+    columns: dict[str, Sequence[str | Text]] = {"id": list(map(Text, map(printable, ids)))}
+    if any(labels):
+        columns["label"] = list(map(Text, map(printable, labels)))
     for name in columns:
-        justify: JustifyMethod = "left" if name in is_text else "right"
-        table.add_column(name, justify=justify, no_wrap=justify == "right", vertical="middle")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
+        table.add_column(name, overflow="fold")
+    numbers: dict[str, Sequence[str | Text]] = {
+        "distance": [_digits(hit.distance, 4) for hit in hits],
+        "expected ± std": [f"{_digits(hit.expected_distance, 4)} ± {_digits(hit.std, 2)}" for hit in hits],
+    }
+    if any(hit.p_within is not None for hit in hits):
+        numbers["P(within)"] = [whole_percent(hit.p_within) for hit in hits]
+    if any(hit.confidence is not None for hit in hits):
+        numbers["confidence"] = [whole_percent(hit.confidence) for hit in hits]
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for number, row in enumerate(zip(*columns.values(), *numbers.values(), strict=True), start=1):
+        table.add_row(str(number), *row)
     return table
 
 
-def query_heading(result: "SearchResult", *, calibration: "Calibration | None" = None) -> Text:
+def query_heading(result: "SearchResult", calibration: "Calibration | None" = None) -> Text:
     """Return the query, the verdict and its confidence."""
+    from surefind.confidence.explain import answer_of, confidence_of, how_many_to_look_at, meaning
     from surefind.embeddings import POINT_VAR
 
     learned = result.query_var > 2 * POINT_VAR  # else the model has no variance
-    var = f"var {_digits(result.query_var, 3)} · " if learned else ""
-    text = Text.assemble(
-        (printable(result.query), "bold"),
-        f"\n{var}by {result.ranking}",
-        "" if result.ranking == "confidence" else " distance",
-        " (candidates re-ranked)" if result.reranked else "",
-    )
+    by = f"\n{f'var {_digits(result.query_var, 3)} · ' if learned else ''}by {result.ranking}"
+    by += "" if result.ranking == "confidence" else " distance"
+    by += " (candidates re-ranked)" if result.reranked else ""
     if result.verdict is None:
-        return text
-    from surefind.confidence import explain
-
-    text.append("\n" + result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict])
-    text.append(f": {explain.meaning(result.verdict, result.novelty_p_value, calibration)}\n")
-    label = explain.answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
-    if label is None:
-        text.append(explain.confidence_of(result.verdict, result.confidence))
-    else:
-        text.append("label: ").append(printable(label), "bold")
-    advice = explain.how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
-    return text if advice is None else text.append(f"\n{advice}")
+        return Text.assemble((printable(result.query), "bold"), by)
+    means = f": {meaning(result.verdict, result.novelty_p_value, calibration)}\n"
+    label = answer_of(result.label, result.label_confidence, result.label_set, result.verdict)
+    sure = "label: " if label else confidence_of(result.verdict, result.confidence)
+    advice = how_many_to_look_at(result.verdict, result.show, calibration, listed=len(result.hits))
+    return Text.assemble(
+        (printable(result.query), "bold"),
+        f"{by}\n",
+        (result.verdict.replace("_", " "), VERDICT_STYLES[result.verdict]),
+        f"{means}{sure}",
+        (printable(label or ""), "bold"),
+        f"\n{advice}" if advice else "",
+    )
 
 
 def _digits(value: float, count: int) -> str:

@@ -18,16 +18,8 @@ if TYPE_CHECKING:
 def reproduce(
     dataset: Annotated[str, Argument(help="cub200, cars196, msls, or glyphs.")],
     output: Annotated[Path, Option("--output", "-o", help="Folder for models, results and table.")],
-    data: Annotated[
-        str | None, Option(help="The data: a folder or DATASET:FOLDER. Default: found in $SUREFIND_DATA.")
-    ] = None,
-    train_data: Annotated[
-        str | None,
-        Option(
-            help="For cars196, whose models are trained on CUB-200: the CUB-200 data. Default: "
-            "found in $SUREFIND_DATA. Not needed if the models exist."
-        ),
-    ] = None,
+    data: Annotated[str | None, Option(help="A folder or DATASET:FOLDER. Default: in $SUREFIND_DATA.")] = None,
+    train_data: Annotated[str | None, Option(help="For cars196: CUB-200. Default: in $SUREFIND_DATA.")] = None,
     backbone: Annotated[str, Option(help="resnet50 or densenet161.")] = "resnet50",
     scale: Annotated[str, Option(help="paper, or cpu (small backbone, +cpu recipes).")] = "paper",
     seeds: Annotated[int, Option(help="Number of trainings per row.")] = 1,

@@ -3,9 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +17,9 @@ from surefind.cli.output import note
 
 if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
-    from surefind.vectors.reader import Values
+    from surefind.vectors.reader import Vectors
 
-    Batch = tuple[Sequence[str], Sequence[ImageSource | None], sf.Embeddings]  # names, pictures
+    Batch = tuple[Sequence[str], sf.Embeddings]
 
 EXIT_CODES = {None: 0, "match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
 NOTHING_FOUND = 5
@@ -29,45 +28,16 @@ BATCH_IMAGES, BATCH_VECTORS = 32, 1024
 
 def search(
     folder: IndexArgument,
-    queries: Annotated[
-        list[str],
-        Argument(
-            metavar="QUERY",
-            help="Image files, folders of images, or - for an image on stdin; "
-            "for an index of vectors, files of vectors.",
-        ),
-    ],
+    queries: Annotated[list[str], Argument(metavar="QUERY", help="Images, folders, - for stdin; or files of vectors.")],
     k: Annotated[int, Option("-k", min=1, help="Number of hits per query.")] = 5,
-    ranking: Annotated[
-        HitRanking | None,
-        Option(
-            help="Order of hits: confidence (default if calibrated), distance of the means, or "
-            "expected distance under the uncertainties."
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None, Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable; all must hold.")
-    ] = None,
-    radius: Annotated[
-        float | None,
-        Option(
-            help="Also show P(within), the model's probability that the squared distance is below "
-            "this (not calibrated)."
-        ),
-    ] = None,
-    expand: Annotated[
-        int,
-        Option(
-            min=0,
-            help="Query expansion: search again with the mean of the query and its nearest N "
-            "images, weighted by certainty.",
-        ),
-    ] = 0,
+    ranking: Annotated[HitRanking | None, Option(help="Order of hits; default: confidence if calibrated.")] = None,
+    where: Annotated[list[str] | None, Option(help="Filter: label=cat, 'year >= 2020', var<0.1. Repeatable.")] = None,
+    radius: Annotated[float | None, Option(help="Show P(squared distance below this), not calibrated.")] = None,
+    expand: Annotated[int, Option(min=0, help="Query expansion: search again with the N nearest images.")] = 0,
     kind: Annotated[str, Option(help="Kind of the queries if they are not like the index, such as text.")] = "",
     views: Annotated[bool, Option("--views", help="All queries are pictures of one item: fuse them into one.")] = False,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, Option("--csv", help="Print a line per hit as CSV.")] = False,
-    pictures: Annotated[bool, Option("--preview/--no-preview", help="Show small images.")] = True,
     engine: EngineOption = None,
 ) -> None:
     """Find images with their confidence, and a verdict: match, unsure or no_match.
@@ -97,48 +67,47 @@ def search(
     unread: list[str] = []
     results: list[sf.SearchResult] = []  # with one hit
     facts: list[dict[str, Any]] = []  # for JSON
+    code = 0
     with sf.Index.open(folder, engine=engine) as index:
         index.check_search(**options)  # before any encoding
         for warning in index.warnings:
             note(f"warning: {warning}")
         console = Console()
-        embed = _embed_images if index.has_model else _embed_vectors
+        embed = _embed_images if index.has_model else _embed_files
         if as_csv:
             print(",".join(COLUMNS))
-        for result, source in _search(index, embed(index, queries, unread), options, views=views):
+        for result in _search(index, embed(index, queries, unread), options, views=views):
             results.append(replace(result, hits=result.hits[:1]))
+            code = max(code, EXIT_CODES[result.verdict] if result.hits else NOTHING_FOUND)
             if as_json:
                 facts.append(finite(result.as_dict()))
             elif as_csv:
                 lines = result_as_csv(result)
                 print(printable_lines(lines) if sys.stdout.isatty() else lines, end="")
             else:
-                calibration = index.calibration_of(result)
-                print_result(console, result, source, calibration=calibration, pictures=pictures)
+                print_result(console, result, index.calibration_of(result))
                 console.print()
         if as_json:
             print(json.dumps(facts, allow_nan=False))
         elif not as_csv:
-            _print_footer(index, results)
-    codes = [EXIT_CODES[each.verdict] if each.hits else NOTHING_FOUND for each in results]
-    if code := 1 if unread else max(codes, default=0):
+            _print_footer(index, results, str(folder))
+    if code := 1 if unread else code:
         raise Exit(code)
 
 
 def _search(
     index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any], *, views: bool
-) -> "Iterator[tuple[sf.SearchResult, ImageSource | None]]":
-    """Search batch by batch, or once with all views; results come with the image of the query."""
+) -> "Iterator[sf.SearchResult]":
+    """Search batch by batch, or once with all views."""
     if views:
         if not index.has_model:
             raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
-        if all_views := [embeddings for _, _, embeddings in batches]:
-            yield index.search_views(type(all_views[0]).cat(all_views), **options), None
+        if all_views := [embeddings for _, embeddings in batches]:
+            yield index.search_views(type(all_views[0]).cat(all_views), **options)
         return
-    for names, sources, embeddings in batches:
-        found = index.search(embeddings, **options)
-        for name, source, result in zip(names, sources, found, strict=True):
-            yield replace(result, query=name), source
+    for names, embeddings in batches:
+        for name, result in zip(names, index.search(embeddings, **options), strict=True):
+            yield replace(result, query=name)
 
 
 def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
@@ -149,34 +118,30 @@ def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) 
         for bad in encoded.rejected:
             _skip(f"{some[bad.row][0]}: {bad.reason}", unread)
         if len(encoded.rows):
-            names, images = zip(*(some[row] for row in encoded.rows.tolist()), strict=True)
-            yield names, images, encoded.embeddings
+            yield [some[row][0] for row in encoded.rows.tolist()], encoded.embeddings
 
 
-def _embed_vectors(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
+def _embed_files(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
     """Yield the vectors of files that can be read; the others are printed and counted."""
     from surefind.vectors.reader import read_vectors
 
-    embed = vector_encoder(index)
     for file in files:
         try:
             given = read_vectors(file)
-            embeddings = embed(given.values)
+            embeddings = embed_vectors(index, given)
         except sf.SurefindError as error:
             _skip(f"{file}: {error.problem}", unread)
             continue
         names = [f"{Path(file).name}: {name}" for name in given.ids]
         for start in range(0, len(given), BATCH_VECTORS):
             some = slice(start, start + BATCH_VECTORS)
-            yield names[some], [None] * len(names[some]), embeddings[some]
+            yield names[some], embeddings[some]
 
 
-def vector_encoder(index: "sf.Index") -> "Callable[[Values], sf.Embeddings]":
-    """Return the function that makes embeddings of vectors: an upgrade's, or points."""
-    from surefind.vectors.reader import as_points
+def embed_vectors(index: "sf.Index", given: "Vectors") -> "sf.Embeddings":
+    from surefind.vectors.reader import as_vectors
 
-    upgrade = sf.Upgrade.of_index(index.folder)
-    return partial(as_points, dim=index.space.dim) if upgrade is None else upgrade.embed
+    return index.embed(as_vectors(given.values, index.space.dim).numpy())
 
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
@@ -193,8 +158,6 @@ def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, 
                 yield from ((str(Path(name, path)),) * 2 for path in find_images(Path(name)))
             except sf.InvalidFile as error:
                 _skip(error.problem, unread)
-        elif " " in name and not os.path.lexists(name) and "." not in name:
-            _skip(f"{name}: no such file; a query is an image, not text", unread)
         else:
             yield name, name
 
@@ -206,26 +169,26 @@ def _skip(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]") -> None:
+def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folder: str) -> None:
     """Print the calibration behind the verdicts, or why there are none."""
     from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
-    for reason in dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated):
-        print(printable(reason))
+    lines = list(dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated))
+    change = None
     judged = next((result for result in results if result.verdict), None)
-    calibration = None if judged is None else index.calibration_of(judged)
-    if calibration is None:
-        return
-    print(printable(f"calibrated: {made_with(calibration)}"))
-    if any(result.guaranteed for result in results):
-        print(guaranteed(calibration.guarantee))
-    elif calibration.guarantee.threshold is None:
-        print("Not guaranteed: see surefind info.")
-    else:
-        print("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
-    folder = str(index.folder)
-    if calibration.origin.variant:
-        return
-    if (change := gallery_change(calibration, len(index), folder=folder)) is not None:
+    if judged is not None and (calibration := index.calibration_of(judged)) is not None:
+        images, kept = len(index), any(result.guaranteed for result in results)
+        lines.append(f"calibrated: {made_with(calibration)}")
+        if kept:
+            lines.append(guaranteed(calibration.guarantee))
+        elif calibration.guarantee.threshold is None:
+            lines.append("Not guaranteed: see surefind info.")
+        else:
+            lines.append("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
+        if not calibration.origin.variant:
+            change = gallery_change(calibration, images, folder=folder)
+    if lines:
+        print(*map(printable, lines), sep="\n")
+    if change is not None:
         note(f"warning: {change}")

@@ -16,26 +16,16 @@ def serve(
     folder: IndexArgument,
     host: Annotated[str, Option(help="Address to listen on; other than localhost only with a token.")] = "127.0.0.1",
     port: PortOption = 8000,
-    token_file: Annotated[
-        Path | None, Option(help="File with the token that clients must send; or set SUREFIND_TOKEN.")
-    ] = None,
-    host_name: Annotated[
-        list[str] | None, Option(help="Allowed host name of requests, e.g. behind a proxy. Repeatable.")
-    ] = None,
-    pictures: Annotated[
-        list[Path] | None, Option(help="Another folder to show pictures from, beside the indexed ones. Repeatable.")
-    ] = None,
-    samples: Annotated[
-        Path | None, Option(help="Folder of images offered as sample queries. Default: indexed images.")
-    ] = None,
+    token_file: Annotated[Path | None, Option(help="File with the token of clients; or set SUREFIND_TOKEN.")] = None,
+    host_name: Annotated[list[str] | None, Option(help="Allowed host name, if behind a proxy. Repeatable.")] = None,
+    pictures: Annotated[list[Path] | None, Option(help="Another folder to show pictures from. Repeatable.")] = None,
+    samples: Annotated[Path | None, Option(help="Folder of sample queries. Default: indexed images.")] = None,
     report: Annotated[Path | None, Option(help="A report of surefind evaluate to show.")] = None,
     queue: Annotated[int, Option(min=1, help="Concurrent requests; more get status 503.")] = 64,
     workers: Annotated[int | None, Option(min=1, help="Encoding threads; default: cores.")] = None,
     batch: Annotated[int | None, Option(min=1, help="Images per batch; default: by model.")] = None,
     max_megabytes: Annotated[float | None, Option(min=0.001, help="Limit of an upload.")] = None,
-    reload_seconds: Annotated[
-        float, Option(min=0, help="Check for a newer version of the index this often; 0: never.")
-    ] = 2.0,
+    reload_seconds: Annotated[float, Option(min=0, help="Interval of checks for a newer index; 0: never.")] = 2.0,
     access_log: Annotated[bool, Option("--access-log", help="Log every request.")] = False,
     engine: EngineOption = None,
     runtime: Annotated[Runtime | None, Option(help="Runtime of the encoder. Default: that of the index.")] = None,

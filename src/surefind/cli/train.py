@@ -1,4 +1,4 @@
-"""surefind train: train an encoder."""
+"""surefind train and surefind recipes: train an encoder, and the built-in recipes."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 import surefind as sf
 from surefind.cli.errors import GracefulStop, StopRequest
-from surefind.cli.options import IMAGES, JsonOption, SetOption
+from surefind.cli.options import IMAGES, JsonOption, SetOption, complete_recipe
 from surefind.cli.output import stages
 
 if TYPE_CHECKING:
@@ -89,3 +89,26 @@ def train(
         print(f"R@1 on validation classes: {result.start_recall:.3f} -> {result.recall:.3f}")
     if result.rejected:
         print(f"{len(result.rejected)} images were skipped: {result.folder}/run/rejected.csv")
+
+
+def recipes(
+    name: Annotated[
+        str | None, Argument(help="Recipe to print with all its keys.", autocompletion=complete_recipe)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the built-in training recipes, or print one with all keys and values.
+
+    Examples:
+        surefind recipes
+        surefind recipes bayes-gauss
+        surefind recipes bayes-centred+glyphs --json
+    """
+    from surefind.training.recipe import find_recipe, recipe_names
+
+    if name is not None:
+        recipe = sf.Recipe.read(name)
+        print(json.dumps(recipe.as_dict()) if as_json else recipe.to_toml().rstrip("\n"))
+        return
+    about = {known: find_recipe(known).read_text().splitlines()[0].removeprefix("# ") for known in recipe_names()}
+    print(json.dumps(about) if as_json else "\n".join(f"{n:17s} {a}" for n, a in about.items()))

@@ -13,7 +13,6 @@ from safetensors.torch import load, save
 from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
-from surefind._notebook import Summary
 from surefind.confidence.class_table import LABEL
 from surefind.confidence.conformal import (
     Novelty,
@@ -32,8 +31,9 @@ from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
 from surefind.engines.knn import Nearest
 from surefind.errors import InvalidFile, SurefindError
-from surefind.settings import parse
 from surefind.storage import Documents
+from surefind.text import Summary
+from surefind.validation import parse
 
 LABELS, NEIGHBOURHOODS, PRIOR = "labels", "neighbourhoods", "prior"  # what confidence rests on
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.confidence.class_table import ClassTable, Codes, Numbers
-from surefind.settings import parse
+from surefind.validation import parse
 
 PRIOR_FILE = "prior.json"
 TYPICAL = 10.0  # images of average spread that the spread of a class is shrunk with

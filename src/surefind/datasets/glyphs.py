@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeInt
 from surefind.datasets.splits import Listing
 from surefind.datasets.table import read_rows
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.settings import check_fields
+from surefind.validation import check_fields
 
 TABLE, SETTINGS = "images.csv", "glyphs.json"
 TEXT_FACES = (

@@ -10,8 +10,7 @@ from torch import Tensor
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
-from surefind.settings import check_fields, check_names
-from surefind.validation import check_choice
+from surefind.validation import check_choice, check_fields, check_names
 
 FAMILIES = ("gaussian", "von-mises-fisher", "point")
 _MOST = 65_536  # of sizes, so that a damaged file does not exhaust the memory

@@ -30,7 +30,7 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.settings import check_fields
+from surefind.validation import check_fields
 
 ImageSource = str | Path | bytes | Image.Image | NDArray[Any] | Tensor
 

@@ -11,8 +11,7 @@ from pydantic import Field, FiniteFloat
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from surefind.settings import check_fields, check_names
-from surefind.validation import check_choice
+from surefind.validation import check_choice, check_fields, check_names
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

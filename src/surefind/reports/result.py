@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from surefind.errors import InvalidFile
 from surefind.metrics.intervals import Estimate
-from surefind.settings import parse
 from surefind.storage import write_whole
+from surefind.validation import parse
 
 PAGE = "report.html"
 SHOWN = 10  # neighbours in the table

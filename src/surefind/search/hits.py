@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from surefind._notebook import Summary, table
 from surefind.embeddings import Embeddings
 from surefind.engines.filters import Metadata
 from surefind.errors import SurefindError
+from surefind.text import Summary, html_table
 
 SHOWN = ("id", "label", "confidence", "distance")  # of a hit
 
@@ -84,7 +84,7 @@ class SearchResult(Summary):
 
     def _repr_html_(self) -> str:
         rows = [[getattr(hit, name) for name in SHOWN] for hit in self.hits[:10]]
-        return super()._repr_html_() + table([SHOWN, *rows])
+        return super()._repr_html_() + html_table([SHOWN, *rows])
 
 
 COLUMNS = (

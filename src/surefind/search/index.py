@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import surefind
-from surefind._notebook import Summary
 from surefind.confidence.calibration import (
     NEIGHBOURHOODS,
     PRIOR,
@@ -60,6 +59,7 @@ from surefind.search.query import (
     variant_of,
 )
 from surefind.storage import make_writable
+from surefind.text import Summary
 from surefind.validation import check_choice, check_whole
 
 if TYPE_CHECKING:  # a search loads none of these

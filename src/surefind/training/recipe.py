@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from surefind.errors import InvalidArgument, InvalidFile
-from surefind.settings import parse
+from surefind.validation import parse
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 TwoOrMore = Annotated[int, Field(ge=2)]

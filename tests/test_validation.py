@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from surefind.errors import InvalidArgument, InvalidFile
-from surefind.settings import parse
+from surefind.errors import InvalidArgument, InvalidFile, SurefindError
+from surefind.validation import parse
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,13 @@ class Inner:
 class Outer:
     name: str = ""
     inner: Inner = field(default_factory=Inner)
+
+
+def test_an_error_carries_its_remedy_and_what_was_expected_and_what_came():
+    error = InvalidArgument("k", expected="at least 1", got="0", fix="ask for one hit")
+    assert (error.problem, error.fix) == ("k: expected at least 1, got 0", "ask for one hit")
+    assert str(error) == "k: expected at least 1, got 0\n  fix: ask for one hit"
+    assert isinstance(error, SurefindError) and isinstance(error, ValueError)
 
 
 def test_values_land_where_they_belong():
