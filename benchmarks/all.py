@@ -262,7 +262,7 @@ def parse(words: Sequence[str] | None, benchmarks: Sequence[Benchmark]) -> argpa
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that all runs; nothing is judged")
     names = [benchmark.name for benchmark in benchmarks]
     parser.add_argument("--only", nargs="+", choices=names, help="others are shown as they were measured last")
-    data = os.environ.get("SUREFIND_DATA", "../shared/data")
+    data = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(data), help="photos and weights")
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"), help="embeddings and exports")
     parser.add_argument("--limit", type=float, default=30, help="minutes for each benchmark")

@@ -225,7 +225,7 @@ def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--glyphs", type=Path, help="model trained on glyphs")
     parser.add_argument("--backbones", nargs="*", choices=list(PHOTOS), default=list(PHOTOS), help="of the photos")

@@ -115,7 +115,7 @@ def heads_share(encoder: Encoder, images: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -172,7 +172,7 @@ def show(found: dict[str, dict], ranking: str, metric: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", nargs="+", type=Path, required=True)
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", default=default, help="folder with cub200-2010 in it, or glyphs")
     parser.add_argument("--keep", type=Path, help="folder for embeddings, to be used again")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "expansion.json")

@@ -142,7 +142,7 @@ def show_speed(name: str, speeds: dict[str, float], console: Console) -> dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--model", type=Path, help="a trained model, judged beside ResNet-50")
     parser.add_argument("--only", choices=("speed", "quality"))

@@ -329,7 +329,7 @@ def markdown(found: dict[str, Any], across: dict[str, float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--glyphs", type=Path, help="model trained on glyphs")
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))

@@ -89,7 +89,7 @@ def main() -> None:
     from feature_sets import glyph_set, photo_sets
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = os.environ.get("SUREFIND_DATA", "../shared/data")
+    default = os.environ.get("SUREFIND_DATA", "data")
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--glyphs", type=Path, required=True, help="model trained on glyphs")
     parser.add_argument("--keep", type=Path, default=Path(".cache/embeddings"))

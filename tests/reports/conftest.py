@@ -64,7 +64,7 @@ class FakeWork:
         run = RunFolder(output)
         run.start(recipe)
         make_encoder(recipe).save(run.output, card={})
-        run.write_rejected([])
+        (run.run / "rejected.csv").touch()
 
     def evaluate(self, request: Request, *, output: Path) -> EvalResult:
         self.evaluated.append((f"{output.parent.name}/{output.name}", request.passes))

@@ -61,7 +61,7 @@ class ClassTable:
         """Read all rows of an engine, block by block."""
         table = cls.empty(engine.space.dim, field, revision=engine.revision)
         for block in engine.scan():
-            labels = [label_of(facts, field) for facts in engine.rows(block.keys).metadata]
+            labels = [label_of(facts, field) for facts in engine.records(block.keys).metadata]
             table = table.changed(engine.space.means(block.vectors), labels)
         return table
 

@@ -25,7 +25,7 @@ from surefind.confidence.match_model import ALLOWED, Logistic, fit_logistic, fol
 from surefind.engines.base import Engine
 
 FETCHED = 128  # neighbours of a query, of which some are left without its class
-QUERIES_AT_ONCE = 128
+QUERIES_AT_ONCE = 32  # each with FETCHED vectors in float64
 PENALTY = 200.0  # on squared differences from the prior's weights, of standardised columns
 LOOSE = 0.05  # times that: on the bias, and on the prior's weights as a whole
 TEMPERED = ("size", "classes")  # columns that evidence counts more or less with

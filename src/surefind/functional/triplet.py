@@ -76,7 +76,9 @@ def triplet_moments(
     the sphere, the part that changes sign when the spreads of p and n are swapped.
 
     Args:
-        anchor, positive, negative: T embeddings each, or one.
+        anchor: T embeddings, or one.
+        positive: T embeddings, or one.
+        negative: T embeddings, or one.
         centred: Whether to use the bias-corrected mean.
         sphere: Moments of von Mises-Fisher embeddings, "exact" or "gaussian".
 
@@ -98,12 +100,15 @@ def triplet_log_prob(
 ) -> Tensor:
     r"""log P(tau < -margin) with tau = |a - p|^2 - |a - n|^2, row by row.
 
+    `centred` and `sphere` are as in `triplet_moments`.
+
     Args:
-        anchor, positive, negative: T embeddings each, or one.
+        anchor: T embeddings, or one.
+        positive: T embeddings, or one.
+        negative: T embeddings, or one.
         margin: Margin between the squared distances.
         method: "clt" takes tau as normal, as the paper does; "saddlepoint" is of second order, with
             an error of 2e-7 at D = 128; "exact" integrates, slowly, for Gaussian moments only.
-        centred, sphere: As in `triplet_moments`.
 
     Returns:
         Log-probabilities, (T,).
@@ -116,7 +121,9 @@ def nearer_probability(query: Embeddings, near: Embeddings, far: Embeddings, *, 
     """P(near is nearer to the query than far), row by row.
 
     Args:
-        query, near, far: T embeddings each, or one.
+        query: T embeddings, or one.
+        near: T embeddings, or one.
+        far: T embeddings, or one.
         method: As in `triplet_log_prob`.
 
     Returns:

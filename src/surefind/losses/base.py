@@ -263,8 +263,7 @@ class TripletCriterion(nn.Module, ABC):
     ) -> LossInfo:
         """Return diagnostics for the log, from at most a million of the triplets.
 
-        Args:
-            embeddings, labels, indices_tuple, triplets: As in `forward`, which raises the same errors.
+        `embeddings`, `labels`, `indices_tuple` and `triplets` are as in `forward`, which raises the same errors.
 
         Returns:
             Win rate, spread, cost and divergence.

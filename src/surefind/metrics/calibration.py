@@ -123,8 +123,7 @@ def expected_calibration_error(
 
         ECE = sum_b n_b / n |confidence_b - outcome_b|
 
-    Args:
-        values, outcome, definition, bins, weights: As in `reliability_bins`.
+    `values`, `outcome`, `definition`, `bins` and `weights` are as in `reliability_bins`.
 
     Returns:
         The error; with `weights` one per resample, (B,).
@@ -188,8 +187,7 @@ def calibration_floor(confidence: ArrayLike, *, bins: int = 10) -> float:
     twice of it the mean 2 s / sqrt pi. A model whose error is not above the floor cannot be
     distinguished from a perfect one. Queries that err together (classes) have a higher one.
 
-    Args:
-        confidence, bins: As in `debiased_calibration_error`.
+    `confidence` and `bins` are as in `debiased_calibration_error`.
 
     >>> round(calibration_floor(torch.full((1000,), 0.5), bins=1), 4)
     0.0074
@@ -205,8 +203,7 @@ def calibration_floor(confidence: ArrayLike, *, bins: int = 10) -> float:
 def brier_score(confidence: ArrayLike, correct: ArrayLike) -> Tensor:
     """Squared distance of the confidence from 1 (correct) or 0.
 
-    Args:
-        confidence, correct: As in `debiased_calibration_error`.
+    `confidence` and `correct` are as in `debiased_calibration_error`.
 
     Returns:
         One value per query, (Q,).
@@ -223,8 +220,7 @@ def negative_log_likelihood(confidence: ArrayLike, correct: ArrayLike) -> Tensor
 
     Nothing is clipped: an event of probability 0 that happens costs infinity.
 
-    Args:
-        confidence, correct: As in `debiased_calibration_error`.
+    `confidence` and `correct` are as in `debiased_calibration_error`.
 
     Returns:
         One value per query, (Q,).

@@ -60,8 +60,9 @@ def auroc_within(
     own, and comparing across folds measures how those differ, not how well a fit ranks (Forman and
     Scholz 2010). nan where no group holds both kinds.
 
+    `signal`, `positive` and `weights` are as in `auroc`.
+
     Args:
-        signal, positive, weights: As in `auroc`.
         groups: Whole number of the group of each query, (Q,).
 
     Returns:
@@ -93,8 +94,7 @@ def aupr(signal: ArrayLike, positive: ArrayLike, *, weights: ArrayLike | None = 
 
     A signal that knows nothing has the share of positives, not one half.
 
-    Args:
-        signal, positive, weights: As in `auroc`.
+    `signal`, `positive` and `weights` are as in `auroc`.
 
     Returns:
         AUPR; with `weights` one per resample, (B,).
@@ -124,8 +124,9 @@ def fpr_at_tpr(
 
         min F_g / F  over all g with T_g / T >= tpr
 
+    `signal`, `positive` and `weights` are as in `auroc`.
+
     Args:
-        signal, positive, weights: As in `auroc`.
         tpr: Share of positives to flag.
 
     Returns:

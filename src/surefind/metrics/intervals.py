@@ -106,10 +106,11 @@ def bootstrap_all(
 ) -> dict[Name, Estimate]:
     """Several statistics of the same n queries, each as `bootstrap` gives it, drawn only once.
 
+    `groups`, `resamples`, `level` and `seed` are as in `bootstrap`.
+
     Args:
         statistics: Functions as for `bootstrap`, by name.
         n: Number of queries.
-        groups, resamples, level, seed: As in `bootstrap`.
 
     Returns:
         Each statistic and its interval, by name.
@@ -134,9 +135,10 @@ def bootstrap_means(
 
     An infinite value makes the mean of every resample that draws it infinite.
 
+    `groups`, `resamples`, `level` and `seed` are as in `bootstrap`.
+
     Args:
         values: m values per query, (n, m).
-        groups, resamples, level, seed: As in `bootstrap`.
 
     Returns:
         The mean of each column and its interval.
@@ -241,10 +243,11 @@ def paired_test(
     The interval is the bootstrap's. With `groups` the queries of a group are flipped and resampled
     together. Neither knows which method was expected to win.
 
+    `groups`, `resamples`, `level` and `seed` are as in `bootstrap`.
+
     Args:
         first: Values of one method, (Q,).
         second: Values of the other, (Q,).
-        groups, resamples, level, seed: As in `bootstrap`.
 
     >>> better = paired_test(torch.full((20,), 0.8), torch.full((20,), 0.5))
     >>> better.p_value < 0.01

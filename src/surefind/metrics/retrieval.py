@@ -36,8 +36,7 @@ def hit_at_k(hits: ArrayLike, k: int) -> Tensor:
 def recall_at_k(hits: ArrayLike, k: int) -> float:
     """R@k: share of queries with at least one match among the k nearest.
 
-    Args:
-        hits, k: As in `hit_at_k`.
+    `hits` and `k` are as in `hit_at_k`.
 
     >>> recall_at_k([[False, True], [False, False]], 2)
     0.5
@@ -50,8 +49,7 @@ def precision_at_k(hits: ArrayLike, k: int) -> Tensor:
 
     The divisor is k also when the gallery holds fewer than k images.
 
-    Args:
-        hits, k: As in `hit_at_k`.
+    `hits` and `k` are as in `hit_at_k`.
 
     Returns:
         Precision of each query, (Q,).
@@ -67,8 +65,9 @@ def average_precision_at_k(hits: ArrayLike, n_matches: ArrayLike, k: int) -> Ten
 
         AP@k = 1 / min(n_matches, k) * sum over hits i <= k of (hits among the first i) / i
 
+    `hits` and `k` are as in `hit_at_k`.
+
     Args:
-        hits, k: As in `hit_at_k`.
         n_matches: Matches of each query in the whole gallery, found or not, (Q,).
 
     Returns:
@@ -92,8 +91,7 @@ def average_precision_at_r(hits: ArrayLike, n_matches: ArrayLike) -> Tensor:
 
     It is 1 only if all matches come before everything else (Musgrave et al. 2020).
 
-    Args:
-        hits, n_matches: As in `average_precision_at_k`.
+    `hits` and `n_matches` are as in `average_precision_at_k`.
 
     Returns:
         AP@R of each query, (Q,).

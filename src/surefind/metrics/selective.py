@@ -120,8 +120,9 @@ def risk_profile(
 
     g: the tie that holds place t; e: all errors; other letters as in `aurc`.
 
+    `uncertainty`, `wrong` and `weights` are as in `aurc`.
+
     Args:
-        uncertainty, wrong, weights: As in `aurc`.
         coverages: Shares of the queries to answer.
     """
     for coverage in coverages:
