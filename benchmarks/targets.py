@@ -149,7 +149,7 @@ BENCHMARKS = (
         "export.py",
     ),
     Benchmark(
-        "export_quality", "ONNX", 3.0, "--only quality --images 1000 --data $DATA --keep $KEEP/onnx",
+        "export_quality", "ONNX", 2.0, "--only quality --images 500 --data $DATA --keep $KEEP/onnx",
         "--only quality --images 300 --data $DATA --keep $KEEP/onnx",
         (
             Row(
@@ -162,7 +162,7 @@ BENCHMARKS = (
         "export.py",
     ),
     Benchmark(
-        "search", "search", 9.0, "--rounds 3 --servers pgvector milvus",
+        "search", "search", 7.0, "--rounds 2 --servers pgvector milvus",
         "--images 3000 --dim 32 --rounds 1 --servers pgvector milvus",
         (
             *(
@@ -197,7 +197,7 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "growth", "growth to 1,000,000 × 128", 10.0, "--picture docs/images/growth.png",
+        "growth", "growth to 1,000,000 × 128", 10.0, "--tail 20000 --picture docs/images/growth.png",
         "--largest 10000 --tail 3000",
         (
             Row("opening, flat: CPU time", _last("flat", "open, seconds"), "≤ 0.5 s", "{:.2f} s"),
@@ -223,7 +223,7 @@ BENCHMARKS = (
                 "≤ 1.1", peer="bare faiss with the same parameters",
             ),
             Row(
-                "adding 1,000 to a graph of 50,000: share of the index that is written",
+                "adding 1,000 to a graph of 20,000: share of the index that is written",
                 lambda f: 1e6 * median(step["MB written"] for step in f["tail"][-10:])
                 / (_last("hnsw", "bytes per vector")(f) * f["tail"][-1]["vectors"]),
                 "≤ 0.1", "{:.3f}", "building again: 1",
@@ -301,10 +301,10 @@ BENCHMARKS = (
         ),
     ),
     Benchmark(
-        "evaluate", "evaluation", 4.0, "--rounds 1", "--images 2000 --dim 32 --rounds 1 --large 20000",
+        "evaluate", "evaluation", 3.0, "--rounds 1 --images 30000", "--images 2000 --dim 32 --rounds 1 --large 20000",
         (
             Row(
-                "whole evaluation of 60,000 × 256: both rankings, all signals, intervals",
+                "whole evaluation of 30,000 × 256: both rankings, all signals, intervals",
                 lambda f: f["seconds"][EVERYTHING] / f["seconds"]["both bare searches"],
                 "≤ 1.15", peer="time of the two bare faiss searches it needs",
             ),

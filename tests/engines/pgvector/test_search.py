@@ -79,7 +79,7 @@ def test_queries_that_a_graph_gives_up_on_are_answered_by_looking_at_all(server,
     engine.add(gallery)
     engine.compact()
     where = Where((Condition("group", "=", 3),))
-    alone = engine._search_hits(queries, 70, clause(where), engine._index)
+    alone = engine._search_hits(queries, 70, where, engine._index)
     short = np.bincount(alone["query"], minlength=40) < 70
     assert short.any()
     found = engine.search(queries, 70, where)

@@ -129,8 +129,8 @@ class AttachedTable(ReadOnly, TableReader):
             rows, distance = near.rows.numpy(), near.distance.numpy()
             found = Found(block.keys[rows], distance, block.vectors[rows], block.var[rows])
             if best is not None:
-                pairs = zip(best, found, strict=True)
-                found = Found(*(np.concatenate(pair, axis=1) for pair in pairs))
+                both: list[tuple[NDArray[Any], NDArray[Any]]] = list(zip(best, found, strict=True))
+                found = Found(*(np.concatenate(pair, axis=1) for pair in both))
             order = np.argsort(found.distance, axis=1, kind="stable")[:, :k]
             first = (np.arange(len(order))[:, None], order)
             best = Found(found.keys[first], found.distance[first], found.vectors[first], found.var[first])

@@ -138,10 +138,13 @@ class Session:
     def __init__(self, connection: Connection, table: TableUrl) -> None:
         self.connection, self.table = connection, table
 
-    def run(self, statement: LiteralString, values: Any = None, *, binary: bool = False, **names: Any) -> list[Row]:
-        """Execute a statement that may name {table} and {registry}; return its rows."""
+    def run(
+        self, statement: LiteralString | bytes, values: Any = None, *, binary: bool = False, **names: Any
+    ) -> list[Row]:
+        """Execute a statement that may name {table} and {registry}, or a composed one; return its rows."""
+        query = statement if isinstance(statement, bytes) else self.compose(statement, **names)
         with self.connection.cursor(binary=binary) as cursor:
-            cursor.execute(self.compose(statement, **names), values)
+            cursor.execute(query, values)
             return cursor.fetchall() if cursor.description else []
 
     def compose(self, statement: LiteralString, **names: Composable) -> sql.Composed:

@@ -16,6 +16,7 @@ from surefind.engines.pgvector.connection import (
     Composable,
     Connections,
     Placeholder,
+    Session,
     connect,
     from_sent,
     parse,
@@ -120,6 +121,7 @@ class TableReader(ServerEngine):
     ) -> None:
         super().__init__(record, connections.table.shown, connections)
         self._connections, self._columns, self._index = connections, columns, index
+        self._statements: dict[bool, tuple[bytes, dict[str, Any]]] = {}  # without a filter; by index or not
 
     @property
     def max_k(self) -> int:
@@ -127,11 +129,11 @@ class TableReader(ServerEngine):
 
     def search(self, vectors: NDArray[np.float32], k: int, where: Where | None = None) -> Found:
         """Return the k nearest; queries with fewer by the index are repeated without it."""
-        wanted, index = self._clause(where), self._index
-        hits = self._search_hits(vectors, k, wanted, index)
+        index = self._index
+        hits = self._search_hits(vectors, k, where, index)
         counts = np.bincount(hits["query"], minlength=len(vectors))
         if index is not None and (short := np.flatnonzero(counts < k)).size:
-            again = self._search_hits(vectors[short], k, wanted, None)
+            again = self._search_hits(vectors[short], k, where, None)
             again["query"] = short[again["query"]]
             hits = np.concatenate([hits[counts[hits["query"]] >= k], again])
             counts = np.bincount(hits["query"], minlength=len(vectors))
@@ -147,19 +149,17 @@ class TableReader(ServerEngine):
         return Found(keys, distance.astype(np.float32), near, var)
 
     def _search_hits(
-        self, vectors: NDArray[np.float32], k: int, wanted: "Clause", index: VectorIndex | None
+        self, vectors: NDArray[np.float32], k: int, where: Where | None, index: VectorIndex | None
     ) -> NDArray[np.void]:
         """Return the hits of all queries, in no order."""
-        distance, lists = self._columns["distance"], index.lists if index else 1
-        exhaustive = SQL("({}) + 0").format(distance)  # no index has this
-        names = {"where": wanted.text, "order": distance if index else exhaustive}
+        lists = index.lists if index else 1
         effort = {
             "effort": str(min(1000, max(200, 2 * k))),
             "probes": str(max(1, min(lists, max(10, 2 * math.isqrt(lists))))),
         }
-        values = {"vectors": to_sent(vectors), "k": k, **wanted.parameters}
         with self._connections.tuned(SETTINGS, effort) as session:
-            rows = session.run(NEAREST, values, binary=True, **names, **self._columns)
+            statement, values = self._nearest(session, where, indexed=index is not None)
+            rows = session.run(statement, {"vectors": to_sent(vectors), "k": k, **values}, binary=True)
         numbers = [("query", "i8"), ("distance", "f8"), ("key", self._keys), ("var", "f8")]
         hits = np.empty(len(rows), [*numbers, ("vector", "f4", (vectors.shape[1],))])
         if rows:
@@ -168,6 +168,18 @@ class TableReader(ServerEngine):
             hits["distance"] = self._squared(np.array(apart, np.float64))
             hits["vector"] = self._vectors(received)
         return np.asarray(hits[np.isfinite(hits["distance"])])  # zeros have no cosine
+
+    def _nearest(self, session: Session, where: Where | None, *, indexed: bool) -> tuple[bytes, dict[str, Any]]:
+        """Return the statement of a search and its parameters; to compose it takes longer than to send it."""
+        if where is None and indexed in self._statements:
+            return self._statements[indexed]
+        wanted, distance = self._clause(where), self._columns["distance"]
+        exhaustive = SQL("({}) + 0").format(distance)  # no index has this
+        names = {"where": wanted.text, "order": distance if indexed else exhaustive, **self._columns}
+        found = session.compose(NEAREST, **names).as_bytes(session.connection), wanted.parameters
+        if where is None:
+            self._statements[indexed] = found
+        return found
 
     def _read(self, column: str, values: list[Any]) -> dict[Any, StoredRow]:
         statement: LiteralString = "SELECT {of}, {id}, {vector}, {var}, {digest}, {metadata} FROM {table} WHERE {which}"
