@@ -23,6 +23,7 @@ from playwright.sync_api import Page, Route, expect
 from servers import Served, served
 
 from surefind.search.index import Index
+from surefind.serve.gallery import item_of
 
 pytestmark = pytest.mark.slow
 
@@ -103,13 +104,17 @@ def test_more_like_a_hit_searches_its_neighbours_and_back_returns(page: Page, se
     page.go_forward()
     await_answer(page)
     assert items(page) == neighbour_items(service, before[2])
-    page.reload()  # the address is enough
-    await_answer(page)
-    assert items(page) == neighbour_items(service, before[2])
     page.go_back()
     page.go_back()
     expect(page.locator("body[data-state=ready]")).to_be_attached()
     assert items(page) == [] and page.is_visible("h1")
+
+
+def test_a_link_to_an_item_shows_its_neighbours(visit: Visit, service: Served) -> None:
+    item = item_of("class07/2.png")
+    page = visit(service, f"/?item={item}")
+    await_answer(page)
+    assert items(page) == neighbour_items(service, item)
 
 
 # options
