@@ -26,7 +26,7 @@ from surefind.encoders import Encoder, EncoderConfig
 from surefind.encoders.image_encoder import on_cores, single_core_pool
 from surefind.images.loader import Batch, Loader
 from surefind.training.build import train_mode
-from surefind.training.gradient_cache import backward
+from surefind.training.gradient_cache import backward, in_pieces
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = {"224 x 224": None, "500 x 375": (500, 375)}
@@ -80,14 +80,14 @@ def throughput(encoder: Encoder, files: list[Path], *, rounds: int) -> dict[str,
 
 
 def training_step(encoder: Encoder, *, rounds: int) -> dict[str, float]:
-    """Images per second of gradients, embedded in chunks or all at once."""
+    """Images per second of gradients, embedded in pieces, in chunks (twice) or all at once."""
     train_mode(encoder, batch_norm="frozen")
     pixels = encoder.prepare(torch.randint(256, (STEP, 3, 224, 224), dtype=torch.uint8))
     labels, criterion = torch.arange(STEP) // 4, sf.losses.BayesianTripletLoss()
 
-    def step(chunk: int) -> Callable[[], object]:
+    def step(embed: Callable[[torch.Tensor], sf.Gaussians], chunk: int) -> Callable[[], object]:
         return lambda: backward(
-            encoder.embed_pixels,
+            embed,
             pixels,
             lambda embeddings: criterion(embeddings, labels),
             chunk=chunk,
@@ -95,8 +95,9 @@ def training_step(encoder: Encoder, *, rounds: int) -> dict[str, float]:
             module=encoder,
         )
 
-    chunks = {"whole": 0, "chunks": encoder.cores * encoder.largest_batch}
-    return rates({name: step(chunk) for name, chunk in chunks.items()}, STEP, rounds)
+    embed, size = encoder.embed_pixels, encoder.cores * encoder.largest_batch
+    steps = {"whole": step(embed, 0), "pieces": step(in_pieces(embed, size), 0), "chunks": step(embed, size)}
+    return rates(steps, STEP, rounds)
 
 
 def heads_share(encoder: Encoder, images: int) -> float:

@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from search import RESULTS, K, bare_flat, bare_hnsw, cpu, filled, sizes_in, written_by
 
+import surefind as sf
 from surefind.engines import Where, open_engine
-from surefind.reports.figures.style import OURS, WRONG, caption, key, panels, save
+from surefind.reports.figures.style import OURS, WRONG, caption, panels, save
 
 DIM, QUERIES, STEP = 128, 200, 1000
 KINDS = ("flat", "hnsw")
@@ -31,12 +32,19 @@ CURVES = {
 }
 
 
+def build(folder: Path, gallery: sf.Gaussians, kind: str) -> None:
+    """Add all rows, and complete the graph."""
+    engine = filled(folder, gallery, kind)
+    engine.compact()
+    engine.close()
+
+
 def measure(count: int, kind: str) -> dict[str, float]:
     gallery = made_up(count, DIM)
     means, query = gallery.mean.numpy(), np.ascontiguousarray(made_up(QUERIES, DIM, seed=1).mean.numpy())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "index"
-        building = cpu(lambda: filled(folder, gallery, kind).close())
+        building = cpu(lambda: build(folder, gallery, kind))
         opening = cpu(lambda: open_engine(str(folder)).close())
         engine, start = open_engine(str(folder)), time.process_time()
         bare = bare_hnsw(means) if kind == "hnsw" else bare_flat(means)
@@ -111,8 +119,8 @@ def exponent(rows: list[dict[str, float]], name: str) -> float:
 
 def draw(results: dict[str, list[dict[str, float]]], grown: list[dict[str, float]], path: Path) -> None:
     figure: Figure
-    figure, axes = panels(1, len(CURVES) + 1, height=2.8)
-    for axis, (name, title) in zip(axes[0], CURVES.items(), strict=False):
+    figure, axes = panels(2, 3, height=5)
+    for axis, (name, title) in zip(axes.flat, CURVES.items(), strict=False):
         for kind, colour in zip(KINDS, (OURS, WRONG), strict=True):
             for shown, style in ((name, "o-"), (f"faiss {name}", ":")):
                 if shown in results[kind][0]:
@@ -120,13 +128,19 @@ def draw(results: dict[str, list[dict[str, float]]], grown: list[dict[str, float
                     label = kind if shown == name else f"{kind}, bare faiss"
                     axis.plot(*zip(*values, strict=True), style, color=colour, label=label, markersize=3)
         axis.set_xscale("log")
-        axis.set_yscale("log")
-        caption(axis, title, x=f"vectors of {DIM} dimensions")
-    last = axes[0, -1]
-    last.plot([row["vectors"] for row in grown], [row["MB written"] for row in grown], color=OURS)
-    last.set_yscale("log")
-    caption(last, f"MB written by adding {STEP:,}, HNSW", x=f"vectors of {DIM} dimensions")
-    key(axes[0, 0])
+        if name == "bytes per vector":
+            axis.set_ylim(bottom=0)
+        else:
+            axis.set_yscale("log")
+            low, high = axis.get_ylim()
+            axis.set_ylim(10.0 ** np.floor(np.log10(low)), 10.0 ** np.ceil(np.log10(high)))
+        caption(axis, title, x="vectors")
+    written, legend = axes[1, 1], axes[1, 2]
+    written.plot([row["vectors"] for row in grown], [row["MB written"] for row in grown], color=WRONG)
+    written.set_ylim(bottom=0)
+    caption(written, f"MB written by adding {STEP:,}", x="vectors in the graph")
+    legend.axis("off")
+    legend.legend(*axes[0, 0].get_legend_handles_labels(), loc="center left", frameon=False)
     save(figure, path)
 
 

@@ -17,6 +17,7 @@ from surefind.storage import Documents
 
 LABEL = "label"  # metadata field with the class, unless another one is named
 CLASSES = "classes"  # document of the table
+ROWS_AT_ONCE = 4096  # in float64
 
 T = TypeVar("T")
 
@@ -81,17 +82,21 @@ class ClassTable:
         )
         codes = table.codes_of(labels)
         rows = np.flatnonzero(codes >= 0)
-        wide = means[rows].astype(np.float64)
         members = coo_array(
             (np.full(len(rows), float(times)), (codes[rows], np.arange(len(rows)))), shape=(len(names), len(rows))
-        ).tocsr()
-        counts = table.counts + members.sum(axis=1)
+        ).tocsc()
+        counts, sums, squares = table.counts + members.sum(axis=1), table.sums.copy(), table.squares.copy()
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            wide = means[rows[some]].astype(np.float64)
+            sums += members[:, some] @ wide
+            squares += members[:, some] @ np.square(wide).sum(axis=1)
         left = counts > 0  # an empty class has no rounding errors either
         return replace(
             table,
             counts=np.where(left, counts, 0),
-            sums=np.where(left[:, None], table.sums + members @ wide, 0),
-            squares=np.where(left, table.squares + members @ np.square(wide).sum(axis=1), 0),
+            sums=np.where(left[:, None], sums, 0),
+            squares=np.where(left, squares, 0),
         )
 
     @cached_property

@@ -58,6 +58,16 @@ def backward(
     return value.detach(), everyone.detach()
 
 
+def in_pieces(embed: Callable[[Tensor], Embeddings], size: int) -> Callable[[Tensor], Embeddings]:
+    """Return `embed` for batches of any size, of which it gets so many rows at a time; their graphs are kept."""
+
+    def embed_all(inputs: Tensor) -> Embeddings:
+        parts = [embed(piece) for piece in inputs.split(size)]
+        return type(parts[0]).cat(parts)
+
+    return embed_all
+
+
 def _rng_states(device: torch.device) -> tuple[Tensor, ...]:
     """States of the CPU's generator and, on another device, of its own."""
     own = () if device.type == "cpu" else (torch.get_device_module(device).get_rng_state(device),)

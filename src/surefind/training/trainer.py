@@ -34,7 +34,7 @@ from surefind.training.build import (
     train_mode,
 )
 from surefind.training.data import Batches, FeatureSource, PixelSource, Source, StepBatch
-from surefind.training.gradient_cache import backward
+from surefind.training.gradient_cache import backward, in_pieces
 from surefind.training.monitor import TrainingMonitor, TrainingStopped
 from surefind.training.recipe import Recipe
 from surefind.training.run_folder import NAN, RunFolder, RunLog, StepInfo
@@ -328,16 +328,16 @@ class _Run:
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
-        arguments, chunk = plan.arguments(self.encoder.device), self.recipe.batch.chunk
-        if not chunk and isinstance(phase.source, PixelSource) and self.recipe.optimiser.batch_norm == "frozen":
-            chunk = self.encoder.cores * self.encoder.largest_batch  # fits the caches of a CPU
+        arguments, embed = plan.arguments(self.encoder.device), phase.source.embed
+        if isinstance(phase.source, PixelSource) and self.recipe.optimiser.batch_norm == "frozen":
+            embed = in_pieces(embed, self.encoder.cores * self.encoder.largest_batch)  # fits the caches of a CPU
         phase.optimiser.zero_grad()
         try:
             value, embeddings = backward(
-                phase.source.embed,
+                embed,
                 batch.loaded.inputs,
                 lambda embeddings: self.loss(embeddings, **arguments),
-                chunk=chunk,
+                chunk=self.recipe.batch.chunk,
                 group=self.group,
                 module=self.encoder,
             )
