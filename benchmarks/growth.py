@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 from search import RESULTS, K, bare_flat, bare_hnsw, cpu, filled, sizes_in, written_by
 
-import surefind as sf
 from surefind.engines import Where, open_engine
 from surefind.reports.figures.style import OURS, WRONG, caption, panels, save
 
@@ -32,19 +31,12 @@ CURVES = {
 }
 
 
-def build(folder: Path, gallery: sf.Gaussians, kind: str) -> None:
-    """Add all rows, and complete the graph."""
-    engine = filled(folder, gallery, kind)
-    engine.compact()
-    engine.close()
-
-
 def measure(count: int, kind: str) -> dict[str, float]:
     gallery = made_up(count, DIM)
     means, query = gallery.mean.numpy(), np.ascontiguousarray(made_up(QUERIES, DIM, seed=1).mean.numpy())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "index"
-        building = cpu(lambda: build(folder, gallery, kind))
+        building = cpu(lambda: filled(folder, gallery, kind).close())
         opening = cpu(lambda: open_engine(str(folder)).close())
         engine, start = open_engine(str(folder)), time.process_time()
         bare = bare_hnsw(means) if kind == "hnsw" else bare_flat(means)

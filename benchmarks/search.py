@@ -138,12 +138,7 @@ def milvus_beside_driver(gallery: sf.Gaussians, query: NDArray[np.float32], roun
         engine: Any = filled(f"{server.url}?collection=bench", gallery, "flat")
         engine.refresh()
         client = engine._collection._client
-        settings = {
-            "limit": K,
-            "output_fields": ["vector", "var"],
-            "filter": 'id > ""',
-            "consistency_level": "Eventually",
-        }
+        settings = {"limit": K, "output_fields": ["vector", "var"], "filter": 'id > ""'}
         run: dict[str, Callable[[], object]] = {
             "driver": lambda: [list(client.search("bench", [row], **settings)[0]) for row in query],
             "engine": lambda: [engine.search(row[None], K) for row in query],

@@ -182,7 +182,7 @@ BENCHMARKS = (
                 )
                 for key, name, peer in (
                     ("pgvector", "PostgreSQL", "the driver's own query"),
-                    ("milvus", "Milvus", "the driver's own query, at its consistency level Eventually"),
+                    ("milvus", "Milvus", "the driver's own query, at the collection's consistency level, Strong"),
                 )
             ),
         ),

@@ -7,7 +7,7 @@ from torch.nn.functional import normalize, softplus
 
 import surefind as sf
 from surefind.distributed import ProcessGroup
-from surefind.training.gradient_cache import _rng_states, _set_rng_states, backward
+from surefind.training.gradient_cache import _rng_states, _set_rng_states, backward, in_pieces
 
 
 class Net(nn.Module):
@@ -41,6 +41,16 @@ def test_chunks_do_not_change_the_gradient(family, chunk: int):
     assert torch.allclose(whole[0], pieces[0], rtol=1e-12)
     assert torch.allclose(whole[1].mean, pieces[1].mean)
     for one, other in zip(whole[2], pieces[2], strict=True):
+        assert torch.allclose(one, other, rtol=1e-10, atol=1e-14)
+
+
+def test_pieces_with_their_graphs_do_not_change_the_gradient():
+    torch.manual_seed(0)
+    net = Net(sf.Gaussians).double()
+    inputs, labels = torch.randn(24, 6).double(), torch.arange(24) // 4
+    whole = gradients(net, inputs, labels, 0)[2]
+    net.forward = in_pieces(net.forward, 5)
+    for one, other in zip(whole, gradients(net, inputs, labels, 0)[2], strict=True):
         assert torch.allclose(one, other, rtol=1e-10, atol=1e-14)
 
 

@@ -69,7 +69,7 @@ class BatchPart:
     negatives: PositiveInt = 5
     classes: TwoOrMore = 16  # balanced: every triplet of classes * images
     images: TwoOrMore = 4
-    chunk: NonNegativeInt = 0  # images embedded at once (gradient caching); 0: what fits a CPU's caches
+    chunk: NonNegativeInt = 0  # images embedded at once (gradient caching), to save memory; 0: all
 
 
 @dataclass(frozen=True)
