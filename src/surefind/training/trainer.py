@@ -328,7 +328,8 @@ class _Run:
             return False
         torch.manual_seed(self.recipe.seed * 1_000_003 + number)  # of dropout
         train_mode(self.encoder, batch_norm=self.recipe.optimiser.batch_norm)
-        arguments, embed = plan.arguments(self.encoder.device), phase.source.embed
+        arguments = plan.arguments(self.encoder.device)
+        embed: Callable[[Tensor], Embeddings] = phase.source.embed
         if isinstance(phase.source, PixelSource) and self.recipe.optimiser.batch_norm == "frozen":
             embed = in_pieces(embed, self.encoder.cores * self.encoder.largest_batch)  # fits the caches of a CPU
         phase.optimiser.zero_grad()
