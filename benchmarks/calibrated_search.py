@@ -18,13 +18,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import faiss
 import numpy as np
 import torch
 from galleries import made_up, made_up_classes
 from measure import grown_by, write
 
 import surefind as sf
+from surefind._faiss import faiss  # with the same matrix kernels as in surefind
 from surefind.engines.base import Space
 from surefind.engines.embedded.ann import LOOK
 

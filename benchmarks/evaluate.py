@@ -7,7 +7,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import faiss
 import torch
 from measure import grown_by, interleaved, peak_memory, write
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
@@ -15,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
+from surefind._faiss import faiss  # with the same matrix kernels as in surefind
 from surefind.functional import gallery_vectors, query_vectors
 from surefind.images.catalog import Catalog
 from surefind.reports.rankings import Embedded, evaluate_rankings

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import surefind._faiss  # noqa: F401  # before anything else loads faiss: it chooses its matrix kernels
+
 SPREADS: dict[str, float] = {}  # of each contestant: interquartile range of its rounds to their median
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 import torch
 from galleries import made_up
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import surefind as sf
+from surefind._faiss import faiss  # with the same matrix kernels as in surefind
 from surefind.engines import Where, create_engine, open_engine
 from surefind.engines.base import Engine, Rows, Space
 from surefind.engines.embedded.ann import LINKS, LOOK, LOOK_BUILDING

@@ -18,6 +18,7 @@ PACKAGE = Path(surefind.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
     "_lazy": set(),
+    "_faiss": set(),
     "text": set(),
     "validation": {"errors"},
     "storage": {"errors"},
@@ -31,7 +32,7 @@ MAY_IMPORT = {
     "encoders": {"errors", "text", "validation", "storage", "embeddings", "images", "datasets"},
 }
 MAY_IMPORT["training"] = {*MAY_IMPORT, "encoders"}
-MAY_IMPORT["engines"] = {"_lazy", "errors", "validation", "storage", "embeddings", "functional"}
+MAY_IMPORT["engines"] = {"_faiss", "_lazy", "errors", "validation", "storage", "embeddings", "functional"}
 MAY_IMPORT["confidence"] = {*MAY_IMPORT["encoders"], "functional", "metrics", "datasets", "losses"}
 MAY_IMPORT["confidence"] |= {"_lazy", "encoders", "engines"}
 MAY_IMPORT["search"] = {*MAY_IMPORT["confidence"], "confidence"}

@@ -25,6 +25,7 @@ DOCUMENTS = (
 SYNCHRONOUS = "EXTRA"  # also flush the folder when the journal is deleted, which is the commit
 # Codes of SQLite's errors that mean a corrupt file.
 _CORRUPTION = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_FORMAT")
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError, OSError)  # SQLite may quote a damaged text
 _PART = 2**28  # bytes of a document in a row; SQLite has at most 10^9
 
 
@@ -179,33 +180,41 @@ class Documents:
 def sqlite_file(
     path: Path, doing: str, *, create: bool = False, refusal: type[SurefindError] = InvalidFile, patience: float = 60.0
 ) -> Iterator[sqlite3.Connection]:
-    """Open a connection; closing it rolls back what was not committed. `doing` is read or write.
+    """Open a connection; closing it rolls back what was not committed. `doing` is read or write."""
+    try:
+        with closing(connect(path, create=create, patience=patience)) as db:
+            if doing == "write":
+                db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
+                db.execute("PRAGMA cache_spill=OFF")  # a spill would lock readers out early
+            yield db
+    except SQLITE_ERRORS as error:
+        raise sqlite_error(error, path, doing, refusal) from error
+
+
+def connect(path: Path, *, create: bool = False, patience: float = 60.0) -> sqlite3.Connection:
+    """Open a connection that any thread may use, one at a time.
 
     SQLite opens a file for reading only where it may not be written. Do not open it by other
     means: closing a file drops all locks that the process has on it.
     """
     uri = f"file:{quote(str(path.absolute()))}?mode={'rwc' if create else 'rw'}"
-    try:
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=patience)) as db:
-            if doing == "write":
-                db.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
-                db.execute("PRAGMA cache_spill=OFF")  # a spill would lock readers out early
-            yield db
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite may quote a damaged text
-        code = getattr(error, "sqlite_errorname", None) or "SQLITE_CORRUPT"
-        if code.startswith(_CORRUPTION):
-            raise CorruptFile(path, str(error)) from error
-        if code.startswith("SQLITE_BUSY"):
-            raise refusal(
-                f"another process is writing to {path}",
-                fix="wait until it has finished, or end it; nothing was changed",
-            ) from error
-        raise disk_error(path, doing, str(error), refusal) from error
-    except OSError as error:
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=patience, check_same_thread=False)
+
+
+def sqlite_error(error: Exception, path: Path, doing: str, refusal: type[SurefindError]) -> SurefindError:
+    """Return what to raise for one of `SQLITE_ERRORS`."""
+    if isinstance(error, OSError):
         why = error.strerror or str(error)
         if doing == "read" and error.errno in (errno.ENOENT, errno.EIO, errno.EISDIR):
-            raise CorruptFile(Path(error.filename or path), why) from error
-        raise disk_error(path, doing, why, refusal) from error
+            return CorruptFile(Path(error.filename or path), why)
+        return disk_error(path, doing, why, refusal)
+    code = getattr(error, "sqlite_errorname", None) or "SQLITE_CORRUPT"
+    if code.startswith(_CORRUPTION):
+        return CorruptFile(path, str(error))
+    if code.startswith("SQLITE_BUSY"):
+        fix = "wait until it has finished, or end it; nothing was changed"
+        return refusal(f"another process is writing to {path}", fix=fix)
+    return disk_error(path, doing, str(error), refusal)
 
 
 def disk_error(path: Path, doing: str, why: str, kind: type[SurefindError]) -> SurefindError:

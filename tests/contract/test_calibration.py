@@ -10,10 +10,11 @@ from memory_engine import MemoryEngine
 from surefind.confidence import neighbours
 from surefind.confidence.calibrate import CalibrationTargets, calibrate_engine, embedded_queries
 from surefind.confidence.conformal import VERDICTS
+from surefind.confidence.judge import Judge
 from surefind.engines.base import Rows
 from surefind.search.hits import SearchResult
 from surefind.search.index import Index
-from surefind.search.query import Judge, answer, search_request
+from surefind.search.query import answer, search_request
 
 GALLERY, (KNOWN, LABELS), (FRESH, _) = thirds(classes=24, per_class=18, seed=6)
 LATE = rows_of(FRESH[60:90], ["late"] * 30, prefix="late")

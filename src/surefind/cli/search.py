@@ -17,6 +17,7 @@ from surefind.cli.output import note
 
 if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
+    from surefind.search.query import SearchRequest
     from surefind.vectors.reader import Vectors
 
     Batch = tuple[Sequence[str], sf.Embeddings]
@@ -69,14 +70,16 @@ def search(
     facts: list[dict[str, Any]] = []  # for JSON
     code = 0
     with sf.Index.open(folder, engine=engine) as index:
-        index.check_search(**options)  # before any encoding
+        request = index.check_search(**options)  # before any encoding
         for warning in index.warnings:
             note(f"warning: {warning}")
         console = Console()
         embed = _embed_images if index.has_model else _embed_files
         if as_csv:
             print(",".join(COLUMNS))
-        for result in _search(index, embed(index, queries, unread), options, views=views):
+        batches = embed(index, queries, unread)
+        found = _search_views(index, batches, options) if views else _search(index, batches, request)
+        for result in found:
             results.append(replace(result, hits=result.hits[:1]))
             code = max(code, EXIT_CODES[result.verdict] if result.hits else NOTHING_FOUND)
             if as_json:
@@ -95,19 +98,18 @@ def search(
         raise Exit(code)
 
 
-def _search(
-    index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any], *, views: bool
-) -> "Iterator[sf.SearchResult]":
-    """Search batch by batch, or once with all views."""
-    if views:
-        if not index.has_model:
-            raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
-        if all_views := [embeddings for _, embeddings in batches]:
-            yield index.search_views(type(all_views[0]).cat(all_views), **options)
-        return
+def _search(index: "sf.Index", batches: "Iterator[Batch]", request: "SearchRequest") -> "Iterator[sf.SearchResult]":
     for names, embeddings in batches:
-        for name, result in zip(names, index.search(embeddings, **options), strict=True):
-            yield replace(result, query=name)
+        yield from index.answer(embeddings, names, request)
+
+
+def _search_views(
+    index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any]
+) -> "Iterator[sf.SearchResult]":
+    if not index.has_model:
+        raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
+    if views := [embeddings for _, embeddings in batches]:
+        yield index.search_views(type(views[0]).cat(views), **options)
 
 
 def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) -> "Iterator[Batch]":

@@ -38,6 +38,10 @@ def label_of(facts: Metadata, field: str = LABEL) -> str | None:
     return None if is_missing(label) else str(label)
 
 
+def labels_of(metadata: Sequence[Metadata], field: str = LABEL) -> list[str | None]:
+    return [label_of(facts, field) for facts in metadata]
+
+
 @dataclass(frozen=True)
 class ClassTable:
     """Counts, sums and squared lengths of the vectors of each class.
@@ -62,7 +66,7 @@ class ClassTable:
         """Read all rows of an engine, block by block."""
         table = cls.empty(engine.space.dim, field, revision=engine.revision)
         for block in engine.scan():
-            labels = [label_of(facts, field) for facts in engine.records(block.keys).metadata]
+            labels = labels_of(engine.records(block.keys).metadata, field)
             table = table.changed(engine.space.means(block.vectors), labels)
         return table
 
@@ -207,7 +211,7 @@ class ClassTracker:
         for rows, times in ((self._engine.find(ids), -1), (new, 1)):
             if rows:
                 changed += times * len(rows)
-                labels = [label_of(facts, table.field) for facts in rows.metadata]
+                labels = labels_of(rows.metadata, table.field)
                 table = table.changed(rows.embeddings.mean.cpu().numpy(), labels, times=times)
         done = write()
         name, number = after = self._engine.revision

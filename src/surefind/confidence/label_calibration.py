@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp  # type: ignore[import-untyped]
 
-from surefind.confidence.class_table import ClassTable, Codes, Numbers, label_of
+from surefind.confidence.class_table import ClassTable, Codes, Numbers, label_of, labels_of
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.label_model import (
     CLASS_COLUMNS,
@@ -56,7 +56,7 @@ def collect_label_data(
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
     means = queries.embeddings.mean.double().numpy()
-    labels = [label_of(facts, table.field) for facts in queries.facts]
+    labels = labels_of(queries.facts, table.field)
     codes = table.codes_of(labels)
     distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
 

@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
 from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
-from surefind.confidence.class_table import LABEL, label_of
+from surefind.confidence.class_table import LABEL, label_of, labels_of
 from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood, embeddings_of
 from surefind.confidence.match_model import folds_of
 from surefind.confidence.neighbours import (
@@ -72,7 +72,7 @@ def queries_with_match(queries: Sequence[Metadata], gallery: Sequence[Metadata],
 
 def classes_of(queries: Sequence[Metadata], field: str = LABEL) -> Rows:
     """Class codes of the labels; without labels each query is a class of its own."""
-    labels = [label_of(facts, field) for facts in queries]
+    labels = labels_of(queries, field)
     if None in labels:
         return np.arange(len(queries))
     return np.unique(np.array(labels, dtype=str), return_inverse=True)[1]
@@ -379,7 +379,7 @@ class RowCache:
         if new:
             ids, digests, metadata = self.engine.records(np.array(new, dtype=keys.dtype))
             if self.field:
-                found = [label_of(facts, self.field) for facts in metadata]
+                found = labels_of(metadata, self.field)
                 metadata = tuple(self.labels.setdefault(label, {self.field: label or ""}) for label in found)
             self.known |= dict(zip(new, zip(ids, digests, metadata, strict=True), strict=True))
         return [self.known[name] for name in names]

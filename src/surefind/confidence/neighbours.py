@@ -93,7 +93,8 @@ def first_copies(means: Vectors, digests: Sequence[str] = (), *, labels: Sequenc
     if not len(means):
         return np.empty(0, np.int64)
     rows = np.arange(len(means))
-    links = [first_equal(means), _first_near(means)]
+    equal = first_equal(means)
+    links = [equal, _first_near(means, np.unique(equal))]
     if len(digests):
         links.append(_first_alike(np.array([d or str(row) for row, d in enumerate(digests)])))
     graph = coo_array(
@@ -108,8 +109,9 @@ def first_copies(means: Vectors, digests: Sequence[str] = (), *, labels: Sequenc
 
 def first_equal(means: Vectors) -> Rows:
     """Return for each row of (N, D) the first row with equal values, (N,)."""
-    whole = np.ascontiguousarray(means) + 0  # -0.0 is 0.0
-    return _first_alike(whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1])))[:, 0])
+    starts = range(0, len(means), ROWS_AT_ONCE)
+    parts = [_digests(means[start : start + ROWS_AT_ONCE] + 0, 16) for start in starts]  # -0.0 is 0.0
+    return _first_alike(np.frombuffer(b"".join(parts), "V16"))
 
 
 def _first_alike(values: NDArray[np.generic]) -> Rows:
@@ -118,8 +120,8 @@ def _first_alike(values: NDArray[np.generic]) -> Rows:
     return np.asarray(first[place], np.int64)
 
 
-def _first_near(means: Vectors) -> Rows:
-    r"""Return for each row the first row that it equals but for rounding.
+def _first_near(means: Vectors, rows: Rows) -> Rows:
+    r"""Return for each row the first of `rows`, among which none are equal, that it equals but for rounding.
 
     Candidates come from a KD-tree over coordinates in which no two rows are farther apart:
     projections of the directions, and the logarithms of the lengths.
@@ -127,7 +129,6 @@ def _first_near(means: Vectors) -> Rows:
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
     near = np.arange(len(means))
-    rows = np.unique(first_equal(means))
     random = np.random.default_rng(0).normal(size=(means.shape[1], PROJECTIONS))
     axes = np.linalg.qr(random)[0]
     parts, squares = [], []
@@ -248,6 +249,8 @@ def distances_to_others(engine: Engine, rows: Embeddings, *, but: Sequence[Keys]
 
 def hash_vectors(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
     """64-bit hashes of vectors (n, width)."""
-    rows = np.ascontiguousarray(vectors)
-    digests = b"".join(hashlib.blake2b(row, digest_size=8).digest() for row in rows)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    return np.frombuffer(_digests(vectors, 8), dtype="<u8").astype(np.uint64)
+
+
+def _digests(vectors: Vectors, size: int) -> bytes:
+    return b"".join(hashlib.blake2b(row, digest_size=size).digest() for row in np.ascontiguousarray(vectors))

@@ -36,7 +36,7 @@ class Encoder(ImageEncoder, nn.Module):
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
         super().__init__()
         self.preprocessing = config.preprocessing or backbone.default_preprocessing
-        self.config = replace(config, preprocessing=self.preprocessing)
+        self.config = config if config.preprocessing else replace(config, preprocessing=self.preprocessing)
         self.backbone = backbone
         if not config.projection and config.dim != backbone.channels:
             expected = f"{backbone.channels}, the channels of {backbone.name}, without projection"

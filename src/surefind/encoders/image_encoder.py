@@ -105,8 +105,10 @@ class ImageEncoder(ABC):
         """Return an encoder in evaluation mode that embeds many images faster, alike but for rounding."""
         return self
 
-    def resize(self, pixels: Tensor) -> Tensor:
-        return self.preprocessing.resize_image(pixels)
+    @property
+    def resize(self) -> Callable[[Tensor], Tensor]:
+        """What resizes an image, uint8 (3, H, W)."""
+        return self.preprocessing.resize_image
 
     def prepare(self, pixels: Tensor) -> Tensor:
         """Normalise uint8 (N, 3, S, S), on the device of the network."""
@@ -171,7 +173,7 @@ class ImageEncoder(ABC):
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
-        rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
+        rows, parts = list[Tensor](), list[Embeddings]()
         with self.evaluating():
             embed = (self.for_many() if len(sources) >= _MANY else self).embed_batch
             if cores > 1 and len(sources) > 1:
@@ -183,6 +185,8 @@ class ImageEncoder(ABC):
                 parts.append(part)
                 if progress is not None:
                     progress(int(batch.rows[-1]) + 1)
+        if not parts:
+            return EncodedImages(self.empty(), torch.empty(0, dtype=torch.int64), loader.rejected)
         return EncodedImages(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
 
     def embed_batch(self, batch: Batch) -> Embeddings:

@@ -158,8 +158,9 @@ class CallableEncoder(ImageEncoder):
     def evaluating(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def resize(self, pixels: Tensor) -> Tensor:
-        return pixels
+    @property
+    def resize(self) -> Callable[[Tensor], Tensor]:
+        return lambda pixels: pixels
 
     def embed_batch(self, batch: Batch) -> Gaussians:
         return self.embed_pixels(batch.images)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -46,7 +47,7 @@ class Space:
         if self.dim < 1:
             raise InvalidArgument("dim", expected="at least 1", got=str(self.dim))
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Length of a stored vector."""
         return self.dim + (self.ranking == "expected")

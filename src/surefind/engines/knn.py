@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-import faiss
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from surefind._faiss import faiss
 from surefind.embeddings import Embeddings
-from surefind.engines.base import Block, Engine, Found, Keys, Queries
+from surefind.engines.base import Block, Engine, Found, Keys, Queries, Records
 from surefind.engines.filters import Where
 from surefind.functional.ranking import candidate_distances, ranking_keys
 
@@ -102,6 +102,12 @@ def names_of(engine: Engine, near: Nearest) -> NDArray[np.object_]:
     names = np.full(near.keys.shape, "", dtype=object)
     names[found] = np.array(engine.records(keys).ids, dtype=object)[place]
     return names
+
+
+def records_of(engine: Engine, near: Nearest) -> tuple[Records, NDArray[np.int64]]:
+    """Return the rows of all hits, each once, and the place of every hit among them, (Q, K)."""
+    keys, place = np.unique(near.keys, return_inverse=True)
+    return engine.records(keys), place.reshape(near.keys.shape)
 
 
 def engine_view(engine: Engine, *, where: Where | None = None, ranking: str | None = None) -> Engine:

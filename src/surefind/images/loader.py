@@ -152,4 +152,4 @@ def file_digests(files: Sequence[Path]) -> list[str]:
     """Return the sha256 of each file that may have a copy; "" if no other has its size."""
     sizes = [file.stat().st_size if file.is_file() else -1 for file in files]
     alike = Counter(sizes)
-    return [digest_of(file) if alike[size] > 1 else "" for file, size in zip(files, sizes, strict=True)]
+    return [digest_of(file) if size >= 0 and alike[size] > 1 else "" for file, size in zip(files, sizes, strict=True)]

@@ -150,7 +150,7 @@ def each_once(given: Embedded) -> Embedded:
     catalog, embeddings = given.catalog, given.embeddings
     order = np.argsort([not is_query for is_query in catalog.queries] or [0] * len(catalog), kind="stable")
     digests = file_digests([catalog.file(row) for row in order])
-    means = embeddings.mean[order].detach().cpu().numpy()
+    means = _rows_of(embeddings, order).numpy()
     labels = [catalog.labels[row] for row in order] if catalog.labels else ()
     first = order[first_copies(means, digests, labels=labels)]
     copies = np.sort(order[first != order])
@@ -159,6 +159,12 @@ def each_once(given: Embedded) -> Embedded:
     once = np.setdiff1d(order, copies)
     left_out = Exclusion.of("copy of another image", [catalog.paths[row] for row in copies])
     return Embedded(embeddings[once.tolist()], catalog.select(once), (*given.exclusions, left_out))
+
+
+def _rows_of(embeddings: Embeddings, rows: Rows) -> Embeddings:
+    """Select rows; consecutive ones without a copy."""
+    consecutive = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+    return embeddings[slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else torch.from_numpy(rows)]
 
 
 class RankingEvaluation(NamedTuple):
@@ -211,7 +217,7 @@ def evaluate_rankings(
         ) from error
     catalog, query, gallery, itself = once.catalog, once.embeddings, once.embeddings, protocol.itself
     if itself is None:
-        query, gallery = (query[torch.from_numpy(rows)] for rows in (protocol.queries, protocol.gallery))
+        query, gallery = (_rows_of(query, rows) for rows in (protocol.queries, protocol.gallery))
     catalogs, n_own = [catalog.select(protocol.queries)], len(protocol.queries)
     if foreign is not None:
         catalogs.append(foreign.catalog)

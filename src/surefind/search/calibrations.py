@@ -18,12 +18,13 @@ from surefind.confidence.calibration import (
     read_calibration,
 )
 from surefind.confidence.class_table import ClassTable, ClassTracker
+from surefind.confidence.judge import Judge
 from surefind.engines.base import Engine
 from surefind.engines.filters import Where
 from surefind.engines.knn import engine_view
 from surefind.errors import InvalidArgument
 from surefind.search.folder import IndexFolder
-from surefind.search.query import Judge, SearchRequest
+from surefind.search.query import SearchRequest
 
 if TYPE_CHECKING:
     from surefind.confidence.labelled_queries import LabelledQueries
@@ -140,7 +141,8 @@ class Calibrations:
         If it is replaced between the two reads, the checksums are outdated.
         """
         digests = self._folder.documents.digests(CALIBRATION)
-        plain = any(name.startswith(document_prefix()) for name, _ in digests)
+        prefix = document_prefix()
+        plain = any(name.startswith(prefix) for name, _ in digests)
         return digests, self._read() if plain else None
 
     def _read(self, variant: str = "") -> Calibrated:

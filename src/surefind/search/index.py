@@ -53,7 +53,6 @@ from surefind.search.query import (
     Wanted,
     answer,
     as_vectors,
-    drift_of,
     parse_where,
     search_request,
     variant_of,
@@ -575,7 +574,7 @@ class Index(Summary):
             queries = self.embed(vectors)
         if isinstance(queries, Embeddings):
             names = [f"embedding {row}" for row in range(len(queries))]
-            results = self._answer(queries, names, request)
+            results = self.answer(queries, names, request)
             return results[0] if vectors is not None and vectors.ndim == 1 else results
         from surefind.encoders.image_encoder import list_images
         from surefind.search.ingest import name_of
@@ -584,7 +583,7 @@ class Index(Summary):
             raise InvalidArgument("queries", expected="images or vectors", got=repr(queries))
         images = list(list_images(queries))
         names = [name_of(source) for source in images]
-        results = self._answer(self.encoder.encode(images), names, request)
+        results = self.answer(self.encoder.encode(images), names, request)
         return results[0] if len(images) == 1 and images[0] is queries else results
 
     def embed(self, vectors: NDArray[np.floating]) -> Embeddings:
@@ -629,7 +628,7 @@ class Index(Summary):
         from surefind.functional import fuse
 
         fused = fuse(encoded, correlation=correlation)
-        return self._answer(fused, [f"{len(views)} views"], request)[0]
+        return self.answer(fused, [f"{len(views)} views"], request)[0]
 
     def neighbours(
         self,
@@ -645,7 +644,7 @@ class Index(Summary):
             UnknownItem: No image has this id.
         """
         rows = self._found(id)
-        return self._answer(rows.embeddings, [id], self.check_search(k, ranking=ranking, where=where, inside=rows))[0]
+        return self.answer(rows.embeddings, [id], self.check_search(k, ranking=ranking, where=where, inside=rows))[0]
 
     def nearest(self, query: Embeddings, k: int = 5, *, ranking: str | None = None, where: Wanted = None) -> Nearest:
         """Search many queries; return arrays without metadata."""
@@ -659,6 +658,10 @@ class Index(Summary):
         """Raise InvalidArgument if `search` would refuse these options; else return them, checked."""
         calibrated = self.calibrated is not None
         return search_request(self._engine, k, ranking, where, calibrated=calibrated, **options)
+
+    def answer(self, query: Embeddings, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
+        """Search with these names of the queries, and options that `check_search` returned."""
+        return answer(self._engine, self.space.queries(query), names, request, self._calibrations.judge_of(request))
 
     def calibrate(
         self,
@@ -830,7 +833,7 @@ class Index(Summary):
         """Compare unlabelled queries with the calibration queries; return what differs."""
         judge = self._calibrations.required()
         query = queries if isinstance(queries, Embeddings) else self.encoder.encode(queries)
-        return drift_of(self._engine, judge, self.space.queries(query))
+        return judge.drift(self._engine, self.space.queries(query))
 
     def newest(self) -> Self | None:
         """Return the index with what other processes wrote since; None if nothing changed.
@@ -846,9 +849,6 @@ class Index(Summary):
         newer._encoder = self._encoder
         newer._calibrations.judge()  # reads calibration and classes before the first query
         return newer
-
-    def _answer(self, query: Embeddings, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
-        return answer(self._engine, self.space.queries(query), names, request, self._calibrations.judge_of(request))
 
 
 def _reopened(cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None) -> Index:

@@ -7,17 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from surefind.confidence.calibration import Calibrated
-from surefind.confidence.class_table import LABEL, ClassTable, Codes, Numbers, label_of
-from surefind.confidence.conformal import MATCH
-from surefind.confidence.drift import FEWEST, Drift, compare, first_hit_columns, label_reference
+from surefind.confidence.class_table import LABEL, labels_of
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
-from surefind.confidence.label_model import label_neighbourhood
-from surefind.confidence.match_model import ConfidenceModel
-from surefind.confidence.neighbours import copies_among
-from surefind.engines.base import Engine, Queries, Records, Rows
+from surefind.confidence.judge import Judge
+from surefind.engines.base import Engine, Queries, Rows
 from surefind.engines.filters import Where
-from surefind.engines.knn import Nearest, engine_view, names_of, nearest
+from surefind.engines.knn import Nearest, engine_view, names_of, nearest, records_of
 from surefind.errors import InvalidArgument, SurefindError
 from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS, hit_distances
@@ -142,14 +137,6 @@ def search_request(
     )
 
 
-class Judge(NamedTuple):
-    """Calibration of an index, and the classes of its images if it rests on them."""
-
-    calibrated: Calibrated
-    classes: ClassTable | None
-    guaranteed: bool  # whether the guarantee is for this gallery and these searches
-
-
 def answer(
     engine: Engine, query: Queries, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
@@ -184,34 +171,6 @@ def answer(
     return results
 
 
-def drift_of(engine: Engine, judge: Judge, query: Queries) -> tuple[Drift, ...]:
-    """Return the evidence columns in which queries differ from the calibration queries."""
-    calibration = judge.calibrated.calibration
-    if not calibration.reference_quantiles:
-        raise InvalidArgument("index", expected="a calibration with queries of its own", got="the prior calibration")
-    near = nearest(engine, query, NEIGHBOURS, ranking=calibration.origin.ranking)
-    enough = np.flatnonzero(near.found == NEIGHBOURS)
-    if len(enough) < FEWEST:
-        raise InvalidArgument(
-            "queries",
-            expected=f"at least {FEWEST} queries that find {NEIGHBOURS} images each",
-            got=f"{len(enough)} of {len(query.mean)}",
-        )
-    near, query = near.at(enough), query.at(enough)
-    if judge.classes is not None:
-        records, place = _records(engine, near)
-        labels = [label_of(facts, judge.classes.field) for facts in records.metadata]
-        code = judge.classes.codes_of(labels)[place]
-        found = label_neighbourhood(judge.classes, query.mean, near.distance, code)
-        sure = np.nanmax(calibration.judge_labels(found).confidence, axis=1, initial=0.0)
-        return compare(calibration.reference_quantiles, label_reference(found, sure))
-    assert isinstance(calibration.model, ConfidenceModel)
-    neighbourhood = judge.calibrated.collect_neighbourhood(engine, query, near)
-    sure = calibration.model.confidence(neighbourhood).max(axis=1)
-    now = first_hit_columns(neighbourhood, calibration.model.names, sure)
-    return compare(calibration.reference_quantiles, now)
-
-
 def _expanded(engine: Engine, query: Queries, request: SearchRequest) -> Queries:
     space = engine.space
     near = nearest(engine, query, request.expand, ranking=request.candidates, where=request.where)
@@ -225,12 +184,6 @@ def _expanded(engine: Engine, query: Queries, request: SearchRequest) -> Queries
     return space.queries(own.replace(mean, spread))
 
 
-def _records(engine: Engine, near: Nearest) -> tuple[Records, NDArray[np.int64]]:
-    """Return the rows of all hits, each once, and the place of every hit among them, (Q, K)."""
-    keys, place = np.unique(near.keys, return_inverse=True)
-    return engine.records(keys), place.reshape(near.keys.shape)
-
-
 def _describe(
     engine: Engine, query: Queries, near: Nearest, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
@@ -240,9 +193,8 @@ def _describe(
         judge = TOO_FEW
     if isinstance(judge, str):
         near = near.at((slice(None), slice(request.k)))
-    records, place = _records(engine, near)
-    field = LABEL if isinstance(judge, str) else judge.calibrated.calibration.origin.field
-    labels = [label_of(facts, field) for facts in records.metadata]
+    records, place = records_of(engine, near)
+    labels = labels_of(records.metadata, LABEL if isinstance(judge, str) else judge.field)
     expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
     within = sure = np.full(near.keys.shape, None)
     keys = expected if request.ranking == "expected" else near.distance
@@ -250,10 +202,11 @@ def _describe(
         within = hit_match_probability(
             near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
         )
-    answers: list[dict[str, Any]] = [{"uncalibrated": judge} for _ in names]
-    if isinstance(judge, Judge):
-        code = None if judge.classes is None else judge.classes.codes_of(labels)[place]
-        confidence, answers = _confidence(engine, query, near, request, judge, code)
+    answers: list[dict[str, Any]]
+    if isinstance(judge, str):
+        answers = [{"uncalibrated": judge} for _ in names]
+    else:
+        confidence, answers = judge.answers(engine, query, near, labels, place, inside=request.inside)
         sure = confidence.astype(object)
         sure[np.isnan(confidence)] = None
         if request.ranking == CONFIDENCE:
@@ -279,61 +232,3 @@ def _describe(
             )
         )
     return results
-
-
-def _confidence(
-    engine: Engine, query: Queries, near: Nearest, request: SearchRequest, judge: Judge, code: Codes | None
-) -> tuple[Numbers, list[dict[str, Any]]]:
-    """Return the confidence of each hit, (Q, K), NaN if unknown, and what results have more.
-
-    `code` has the class of each hit, (Q, K), if the calibration rests on labels.
-    """
-    calibration, classes, inside = judge.calibrated.calibration, judge.classes, request.inside
-    confidence = np.full(near.keys.shape, np.nan)
-    if classes is None or code is None:
-        judged = calibration.judge(
-            judge.calibrated.collect_neighbourhood(engine, query, near, inside=inside is not None)
-        )
-        confidence[:, :NEIGHBOURS] = judged.confidence
-    else:
-        order = np.argsort(near.distance[:, :NEIGHBOURS], axis=1, kind="stable")
-        distance = np.take_along_axis(near.distance, order, axis=1)
-        codes = np.take_along_axis(code, order, axis=1)
-        own = None if inside is None else classes.codes_of([label_of(one, classes.field) for one in inside.metadata])
-        left_out = None if own is None else (own >= 0).astype(float)
-        judged = calibration.judge_labels(
-            label_neighbourhood(classes, query.mean, distance, codes, own=own, left_out=left_out)
-        )
-        np.put_along_axis(confidence, order, judged.confidence, axis=1)
-    copies = copies_among(near, query.mean)
-    copied = np.any(copies, axis=1).tolist()
-    answers: list[dict[str, Any]] = [
-        {
-            "verdict": MATCH if copy else verdict,  # a copy is a match by definition
-            "guaranteed": judge.guaranteed,
-            "variant": calibration.origin.variant,
-            "novelty_p_value": 1.0 if copy else p_value,
-            "show": 1 if copy else show,
-        }
-        for copy, verdict, p_value, show in zip(
-            copied, judged.verdict, judged.p_value.tolist(), judged.show.tolist(), strict=True
-        )
-    ]
-    if classes is not None and code is not None and judged.labels is not None:
-        for number, (its, probabilities, size) in enumerate(zip(*map(np.ndarray.tolist, judged.labels), strict=True)):
-            every = {one: probability for one, probability in zip(its, probabilities, strict=True) if one >= 0}
-            for place, one in enumerate(code[number, NEIGHBOURS:].tolist(), NEIGHBOURS):
-                confidence[number, place] = every.get(one, np.nan)
-            if copied[number] and (one := int(code[number, copies[number].argmax()])) >= 0:
-                every, size = {one: 1.0}, 1
-            if every:
-                labels = {classes.names[one]: probability for one, probability in every.items()}
-                label, *others = labels
-                answers[number] |= {
-                    "label": label,
-                    "label_confidence": labels[label],
-                    "labels": labels,
-                    "label_set": (label, *others[: size - 1]),
-                }
-    confidence[copies] = 1.0
-    return confidence, answers

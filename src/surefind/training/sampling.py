@@ -145,9 +145,9 @@ class NegativeCache:
 
     @cached_property
     def _index(self) -> Any:
-        from faiss import IndexFlatL2
+        from surefind._faiss import faiss
 
-        index = IndexFlatL2(self.means.shape[1])
+        index = faiss.IndexFlatL2(self.means.shape[1])
         index.add(self.means)
         return index
 

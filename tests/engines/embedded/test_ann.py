@@ -149,10 +149,14 @@ def test_a_damaged_graph_costs_speed_but_no_row_and_is_built_again(engine, how: 
         ("auto", 100_000, 0, False, None),
         ("auto", 100_000, 0, True, "hnsw"),
         ("auto", 125_000, 100_000, False, "hnsw"),
+        ("hnsw", 1_032_767, 1_000_000, False, None),
+        ("hnsw", 1_032_768, 1_000_000, False, "hnsw"),
+        ("ivf", 1_249_999, 1_000_000, False, None),
+        ("ivf", 1_250_000, 1_000_000, False, "ivf"),
     ],
 )
 def test_a_graph_is_built_and_extended_as_rows_come(kind, rows, covered, compact, wanted):
-    assert ann.kind_wanted(kind, rows, covered, compact=compact) == wanted
+    assert ann.kind_wanted(kind, rows, covered, 128, compact=compact) == wanted
 
 
 def test_a_graph_grows_and_finds_what_one_from_nothing_finds(engine, graph_always, monkeypatch):

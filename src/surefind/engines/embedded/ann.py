@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefind import storage
+from surefind._faiss import faiss
 from surefind.engines.embedded.vectors import (
     GATHERED_FROM,
     NearestRows,
     Selection,
     Vectors,
-    faiss,
     marked_missing,
     nearest_of,
     search_rows,
@@ -35,7 +35,8 @@ STEP, ONE_BY_ONE = 350, 12  # a step along the graph; a row that is compared wit
 READING = 30  # loading a row, however many queries it is compared with
 GRAPH_FROM = 8_192  # smallest number of rows for a requested kind
 AUTO_FROM = 100_000  # smallest number of rows for kind "auto", built by `compact`
-GROWS_BY = 4  # extended when the uncovered rows are 1/4 of the covered ones
+GROWS_BY = 4  # extended when the uncovered rows are 1/4 of the covered ones,
+TAIL_BYTES = 2**24  # or so large that reading them takes longer than the search along the graph
 _AT_ONCE = 16_384  # rows handed to faiss
 
 _READ_LOCK = Lock()
@@ -120,11 +121,12 @@ class AnnIndex:
         return int(min(1.0, probed) * cells)
 
 
-def kind_wanted(kind: str, rows: int, covered: int, *, compact: bool = False) -> str | None:
+def kind_wanted(kind: str, rows: int, covered: int, width: int, *, compact: bool = False) -> str | None:
     """Return the kind of index to build or extend now, if any."""
     if kind == "flat" or rows <= covered or (kind == "auto" and not (covered or compact)):
         return None
-    grown = compact or rows - covered >= max(GRAPH_FROM, covered // GROWS_BY)
+    longest = rows if kind == "ivf" else TAIL_BYTES // (4 * width)  # its file has the vectors too
+    grown = compact or rows - covered >= max(GRAPH_FROM, min(covered // GROWS_BY, longest))
     enough = rows >= (AUTO_FROM if kind == "auto" else GRAPH_FROM)
     return ("hnsw" if kind == "auto" else kind) if grown and enough else None
 

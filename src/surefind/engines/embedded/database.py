@@ -22,7 +22,7 @@ from surefind.engines.embedded.ann import AnnFile, AnnIndex
 from surefind.engines.embedded.vectors import Head, Ints, Mask, Selection, map_vectors, search_rows
 from surefind.engines.filters import COMPARE, VAR, Condition, Where, any_value, check_fields
 from surefind.errors import InvalidFile
-from surefind.storage import DOCUMENTS, CorruptFile, sqlite_file
+from surefind.storage import DOCUMENTS, SQLITE_ERRORS, CorruptFile, connect, sqlite_error, sqlite_file
 
 _HAS_TABLES = "SELECT 1 FROM sqlite_master WHERE name = 'meta'"
 FORMAT = 2
@@ -75,12 +75,16 @@ def transaction(folder: Path, doing: str, *, patience: float = PATIENCE) -> Iter
     """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
-        raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
+        raise no_index(folder)
     with sqlite_file(path, doing, refusal=EngineError, patience=patience) as db:
         db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
         if not db.execute(_HAS_TABLES).fetchone():
             raise InvalidFile(f"{folder} holds no index: its making was stopped", fix="create it")
         yield db
+
+
+def no_index(folder: Path) -> InvalidFile:
+    return InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
 
 
 def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
@@ -165,6 +169,7 @@ class View:
         self.warnings: tuple[str, ...] = ()
         self.graph: AnnIndex | None = None
         self._selections: dict[Any, Selection] = {}
+        self._idle: dict[int, sqlite3.Connection] = {}  # by inode
         if known is not None:
             known.check_identity(self.meta.get("identity"))
         try:
@@ -265,18 +270,15 @@ class View:
 
     def records_at(self, places: Ints) -> Records:
         """Read rows without their embeddings, and verify their checksums."""
-        keys = self.keys[places].tolist()
-        found: dict[int, Sequence[Any]] = {}
+        keys, found = self.keys[places].tolist(), dict[int, Sequence[Any]]()
         if keys:
             with self._rows_of_version() as db:
-                query = "SELECT key, id, digest, metadata, crc FROM rows WHERE key IN (SELECT value FROM json_each(?))"
-                found = {key: row for key, *row in db.execute(query, (json.dumps(keys),))}
+                query = "SELECT id, digest, metadata, crc, key FROM rows WHERE key IN (SELECT value FROM json_each(?))"
+                found = {row[4]: row for row in db.execute(query, (json.dumps(keys),))}
         rows = [self._checked(key, found.get(key)) for key in keys]
-        return Records(
-            tuple(name for name, _, _ in rows),
-            tuple(digest.hex() for _, digest, _ in rows),
-            tuple(json.loads(f"[{','.join(text for _, _, text in rows)}]")),  # one call
-        )
+        ids, digests, texts = zip(*rows, strict=True) if rows else ((), (), ())
+        metadata = json.loads(f"[{','.join(texts)}]")  # one call
+        return Records(ids, tuple(map(bytes.hex, digests)), tuple(metadata))
 
     def search(self, query: NDArray[np.float32], k: int, where: Where | None) -> Found:
         """Return the k nearest rows of each query, or all there are."""
@@ -302,8 +304,8 @@ class View:
                 yield f"a vector of rows {first} to {first + count} is not finite"
         alive = set(self.keys[self.places()].tolist())
         ids: set[str] = set()
-        query = "SELECT key, id, digest, metadata, crc FROM rows WHERE removed_in IS NULL"
-        for key, *row in db.execute(query):
+        query = "SELECT id, digest, metadata, crc, key FROM rows WHERE removed_in IS NULL"
+        for *row, key in db.execute(query):
             try:
                 name, _, _ = self._checked(key, row)
             except CorruptFile as error:
@@ -377,10 +379,23 @@ class View:
 
     @contextmanager
     def _rows_of_version(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection; raise EngineError if rows of this version were purged."""
-        with transaction(self.folder, "read") as db:
+        """Begin to read; raise EngineError if rows of this version were purged.
+
+        Connections stay open for the next read, unless the file is another one by then.
+        """
+        path = self.folder / FILE
+        try:
+            file = path.stat().st_ino
+            db = self._idle.pop(file, None) or connect(path, patience=PATIENCE)
+        except FileNotFoundError:
+            raise no_index(self.folder) from None
+        except SQLITE_ERRORS as error:
+            raise sqlite_error(error, path, "read", EngineError) from error
+        try:
+            db.execute("PRAGMA cache_size=-16384")  # kB
+            db.execute("BEGIN")
             query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
-            identity, purged = (value for (value,) in db.execute(query))
+            (identity,), (purged,) = db.execute(query)
             self.check_identity(identity)
             if purged > self.version:
                 raise EngineError(
@@ -388,13 +403,19 @@ class View:
                     fix="refresh it, or open it again",
                 )
             yield db
+            db.execute("ROLLBACK")
+        except BaseException as error:
+            db.close()
+            if isinstance(error, SQLITE_ERRORS):
+                raise sqlite_error(error, path, "read", EngineError) from error
+            raise
+        self._idle[file] = db  # one is enough: another that came meanwhile is closed
 
     def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
         """Return id, digest and metadata of a row after verifying its checksum."""
         if row is None:
             raise CorruptFile(self.folder / FILE, f"row {key} is missing")
-        name, digest, text, crc = row
-        types = (type(name), type(digest), type(text))
-        if types != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
+        name, digest, text, crc = row[:4]
+        if (type(name), type(digest), type(text)) != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
             raise CorruptFile(self.folder / FILE, f"row {key} is not as it was written")
         return name, digest, text

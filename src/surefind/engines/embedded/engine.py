@@ -53,12 +53,9 @@ class EmbeddedEngine:
     def __init__(self, view: View) -> None:
         self._view: View | None = view
         self._folder, self.space = view.folder, view.space
+        self.facts: Mapping[str, Any] = json.loads(view.meta["facts"])
         self._view_lock = Lock()  # never held for long
         self._writing = Lock()
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        return dict(json.loads(self._now.meta["facts"]))
 
     @property
     def revision(self) -> tuple[str, int]:
@@ -242,7 +239,7 @@ class EmbeddedEngine:
         with suppress(EngineError):  # it can wait
             if len(view.keys) - view.count() > MOST_DEAD * len(view.keys):
                 self.compact()
-            elif view.warnings or kind_wanted(view.meta["kind"], len(view.keys), view.covered):
+            elif view.warnings or kind_wanted(view.meta["kind"], len(view.keys), view.covered, view.space.width):
                 with self._transaction() as change:
                     change.build_graph()
 
@@ -301,7 +298,7 @@ class Transaction:
         rows = sum(head[1] for head in self._heads)
         compact = compact or bool(base.warnings)  # a damaged one is built again whatever was added
         covered = 0 if moved else base.covered
-        kind = kind_wanted(base.meta["kind"], rows, covered, compact=compact)
+        kind = kind_wanted(base.meta["kind"], rows, covered, width, compact=compact)
         if kind:
             check_free_space(folder, rows * (4 * width + 32 if kind == "ivf" else 8 * LINKS + 32))
             vectors = map_vectors(folder / self._meta["vectors"], rows=rows, width=width)

@@ -9,18 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import faiss as _faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from surefind import storage
+from surefind._faiss import faiss
 from surefind.engines.base import EngineError
 from surefind.storage import CorruptFile, disk_error
-
-faiss: Any = _faiss  # its own types leave out half of it
-# By default faiss compares vectors one by one while queries x dimensions < 128,000; for 100 queries
-# of 513 dimensions in 100,000 rows a matrix product takes a tenth of the time.
-faiss.cvar.distance_compute_blas_threshold = 2_048
 
 HEADER = b"surefind vectors 2".ljust(64, b"\0")
 GATHERED_FROM = 4  # queries at once; with a selector faiss multiplies no matrices
