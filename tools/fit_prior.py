@@ -22,8 +22,8 @@ import surefind as sf
 from surefind.confidence import label_model
 from surefind.confidence.calibrate import own_queries
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_label_model, standardisation
-from surefind.confidence.label_model import LabelModel, LabelNeighbourhood
+from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_label_model
+from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood, label_columns
 from surefind.engines.base import Rows, Space
 from surefind.engines.registry import create_engine
 
@@ -33,6 +33,24 @@ THINNED = ((1.0, 0.5), (1.0, 0.25), (0.5, 1.0), (0.5, 0.5), (0.25, 1.0))
 THINNED_WEIGHT = 0.2  # of a query in a thinned gallery; 1 in the whole one
 QUERIES = 2000.0  # that each set counts as
 PENALTY = 1.0
+
+
+def standardisation(near: LabelNeighbourhood) -> LabelModel:
+    """Return a model with weights 0 and the ranges, means and deviations of columns."""
+    columns = label_columns(near)
+    both = (columns.of_class[columns.first], columns.of_query)
+    low, high = (np.concatenate([np.quantile(its, share, axis=0) for its in both]) for share in (0.001, 0.999))
+    centre, scale = (np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std))
+    return LabelModel(
+        names=(*CLASS_COLUMNS, *QUERY_COLUMNS),
+        low=tuple(low.tolist()),
+        high=tuple(high.tolist()),
+        centre=tuple(centre.tolist()),
+        scale=tuple(np.maximum(scale, 1e-6).tolist()),
+        weights=(0.0,) * len(low),
+        temperature=(0.0,) * len(QUERY_COLUMNS),
+        bias=0.0,
+    )
 
 
 def label_data(embeddings: sf.Embeddings, labels: Iterable[str]) -> LabelData:

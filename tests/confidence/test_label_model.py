@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from clusters import DIM
+from fit_prior import standardisation
 from label_galleries import Labelled, neighbourhood_of, overlapping
 
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import LOOSE, TEMPERED, fit_label_model, standardisation
+from surefind.confidence.label_calibration import LOOSE, TEMPERED, fit_label_model
 from surefind.confidence.label_model import (
     CLASS_COLUMNS,
     FARTHEST_MEAN,

@@ -17,7 +17,6 @@ from surefind.cli.output import note
 
 if TYPE_CHECKING:
     from surefind.images.decode import ImageSource
-    from surefind.search.query import SearchRequest
     from surefind.vectors.reader import Vectors
 
     Batch = tuple[Sequence[str], sf.Embeddings]
@@ -78,8 +77,8 @@ def search(
         if as_csv:
             print(",".join(COLUMNS))
         batches = embed(index, queries, unread)
-        found = _search_views(index, batches, options) if views else _search(index, batches, request)
-        for result in found:
+        each = (result for names, some in batches for result in index.answer(some, names, request))
+        for result in _search_views(index, batches, options) if views else each:
             results.append(replace(result, hits=result.hits[:1]))
             code = max(code, EXIT_CODES[result.verdict] if result.hits else NOTHING_FOUND)
             if as_json:
@@ -96,11 +95,6 @@ def search(
             _print_footer(index, results, str(folder))
     if code := 1 if unread else code:
         raise Exit(code)
-
-
-def _search(index: "sf.Index", batches: "Iterator[Batch]", request: "SearchRequest") -> "Iterator[sf.SearchResult]":
-    for names, embeddings in batches:
-        yield from index.answer(embeddings, names, request)
 
 
 def _search_views(

@@ -175,12 +175,12 @@ class Calibration(Summary):
         size = set_size(np.cumsum(answers.probability, axis=1), level)
         size = np.minimum(size, np.maximum((answers.code >= 0).sum(axis=1), 1))
         each, sure = found.each * share, answers.probability * share
-        least = np.take_along_axis(sure, size[:, None] - 1, axis=1)
+        least = sure[np.arange(len(sure)), size - 1]
         return QueryJudgement(
             each,
             p_value,
             self._verdicts(sure[:, 0], p_value),
-            np.asarray((each >= least).sum(axis=1)),
+            np.asarray((each >= least[:, None]).sum(axis=1)),
             LabelAnswers(answers.code, sure, size),
         )
 

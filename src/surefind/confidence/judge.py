@@ -56,14 +56,15 @@ class Judge(NamedTuple):
         else:
             code = classes.codes_of(labels)[place]
             order = np.argsort(near.distance[:, :NEIGHBOURS], axis=1, kind="stable")
-            distance = np.take_along_axis(near.distance, order, axis=1)
-            codes = np.take_along_axis(code, order, axis=1)
+            nearest_first = np.arange(len(order))[:, None], order
             own = None if inside is None else classes.codes_of(labels_of(inside.metadata, classes.field))
             left_out = None if own is None else (own >= 0).astype(float)
             judged = calibration.judge_labels(
-                label_neighbourhood(classes, query.mean, distance, codes, own=own, left_out=left_out)
+                label_neighbourhood(
+                    classes, query.mean, near.distance[nearest_first], code[nearest_first], own=own, left_out=left_out
+                )
             )
-            np.put_along_axis(confidence, order, judged.confidence, axis=1)
+            confidence[nearest_first] = judged.confidence
         copies = copies_among(near, query.mean)
         copied = np.any(copies, axis=1).tolist()
         answers: list[dict[str, Any]] = [

@@ -235,21 +235,3 @@ def fit_label_model(
         temperature=tuple(found[of_class + of_query : -1]),
         bias=found[-1],
     )
-
-
-def standardisation(near: LabelNeighbourhood) -> LabelModel:
-    """Return a model with weights 0 and the ranges, means and deviations of columns."""
-    columns = label_columns(near)
-    both = (columns.of_class[columns.first], columns.of_query)
-    low, high = (np.concatenate([np.quantile(its, share, axis=0) for its in both]) for share in (0.001, 0.999))
-    centre, scale = (np.concatenate([how(its, axis=0) for its in both]) for how in (np.mean, np.std))
-    return LabelModel(
-        names=(*CLASS_COLUMNS, *QUERY_COLUMNS),
-        low=tuple(low.tolist()),
-        high=tuple(high.tolist()),
-        centre=tuple(centre.tolist()),
-        scale=tuple(np.maximum(scale, 1e-6).tolist()),
-        weights=(0.0,) * len(low),
-        temperature=(0.0,) * len(QUERY_COLUMNS),
-        bias=0.0,
-    )

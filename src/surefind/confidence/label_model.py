@@ -121,11 +121,13 @@ class _Evidence:
         self.local_width: Numbers = SMALLEST_WIDTH + ratios.mean(axis=1, keepdims=True)
         self.log_mean: Numbers = np.log(near.mean_distance)
         self.log_scaled_mean: Numbers = self.log_mean - np.log(near.spread)
+        means = np.array([self.log_mean, self.log_scaled_mean])  # (2, Q, K)
         # (Q, K, K): share of each class among the labelled of the 1, 2, ... nearest images
         counts = np.maximum(np.cumsum(self.labelled, axis=1), 1)
         self.shares: Numbers = np.cumsum(self.same, axis=2) / counts[:, None]
-        self.mean_margin: Numbers = self.margin(self.log_mean, self.log_mean)
-        self.scaled_mean_margin: Numbers = self.margin(self.log_scaled_mean, self.log_scaled_mean)
+        self.mean_margins: Numbers = self.margin(means, means)
+        self.mean_ranks: Numbers = self.rank(means)
+        self.best_margins: Numbers = self.best(self.mean_margins)
 
     def share(self, nearest: int) -> Numbers:
         """Share of the class among the labelled of the nearest images."""
@@ -133,17 +135,17 @@ class _Evidence:
 
     def margin(self, values: Numbers, otherwise: Numbers) -> Numbers:
         """How much nearer this class is than the nearest other; `otherwise` stands for a missing other."""
-        others = np.where(self.same | ~self.labelled[:, None], np.inf, values[:, None]).min(axis=2)
+        others = np.where(self.same | ~self.labelled[:, None], np.inf, values[..., None, :]).min(axis=-1)
         return np.asarray((np.where(np.isfinite(others), others, otherwise) - values) / self.local_width)
 
     def rank(self, values: Numbers) -> Numbers:
         """Log rank of the class among those of the neighbours."""
-        nearer = (values[:, None] < values[:, :, None]) & self.first[:, None]
-        return np.asarray(np.log1p(nearer.sum(axis=2)))
+        nearer = (values[..., None, :] < values[..., None]) & self.first[:, None]
+        return np.asarray(np.log1p(nearer.sum(axis=-1)))
 
     def best(self, values: Numbers) -> Numbers:
         """Largest value of a class, (Q,); 0 if no neighbour is labelled."""
-        most = np.where(self.first, values, -np.inf).max(axis=1)
+        most = np.where(self.first, values, -np.inf).max(axis=-1)
         return np.asarray(np.where(np.isfinite(most), most, 0.0))
 
 
@@ -172,10 +174,10 @@ CLASS_COLUMNS: dict[str, tuple[int, Column]] = {
     "share_20": (1, lambda its: its.share(20)),
     "weighted_share": (1, _weighted_share),
     "trust_ratio": (1, lambda its: its.margin(its.log_distance, its.log_distance[:, -1:])),
-    "mean_rank": (-1, lambda its: its.rank(its.log_mean)),
-    "scaled_mean_rank": (-1, lambda its: its.rank(its.log_scaled_mean)),
-    "mean_margin": (1, lambda its: its.mean_margin),
-    "scaled_mean_margin": (1, lambda its: its.scaled_mean_margin),
+    "mean_rank": (-1, lambda its: its.mean_ranks[0]),
+    "scaled_mean_rank": (-1, lambda its: its.mean_ranks[1]),
+    "mean_margin": (1, lambda its: its.mean_margins[0]),
+    "scaled_mean_margin": (1, lambda its: its.mean_margins[1]),
     "relative_size": (0, lambda its: its.near.relative_size),
 }
 # Of a query, (Q,): evidence that it is of none of these classes.
@@ -183,8 +185,8 @@ QUERY_COLUMNS: dict[str, Column] = {
     "labels": lambda its: np.log(np.maximum(its.first.sum(axis=1), 1)),
     "lead": _lead,
     "nearest_ratio": lambda its: (its.log_distance[:, 0] - its.log_distance[:, -1]) / its.local_width[:, 0],
-    "best_mean_margin": lambda its: its.best(its.mean_margin),
-    "best_scaled_mean_margin": lambda its: its.best(its.scaled_mean_margin),
+    "best_mean_margin": lambda its: its.best_margins[0],
+    "best_scaled_mean_margin": lambda its: its.best_margins[1],
     "size": lambda its: its.near.size,
     "classes": lambda its: its.near.classes,
 }

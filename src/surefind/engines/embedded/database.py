@@ -75,16 +75,12 @@ def transaction(folder: Path, doing: str, *, patience: float = PATIENCE) -> Iter
     """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
-        raise no_index(folder)
+        raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
     with sqlite_file(path, doing, refusal=EngineError, patience=patience) as db:
         db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
         if not db.execute(_HAS_TABLES).fetchone():
             raise InvalidFile(f"{folder} holds no index: its making was stopped", fix="create it")
         yield db
-
-
-def no_index(folder: Path) -> InvalidFile:
-    return InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
 
 
 def read_meta(folder: Path, db: sqlite3.Connection) -> tuple[Meta, list[Head]]:
@@ -387,8 +383,6 @@ class View:
         try:
             file = path.stat().st_ino
             db = self._idle.pop(file, None) or connect(path, patience=PATIENCE)
-        except FileNotFoundError:
-            raise no_index(self.folder) from None
         except SQLITE_ERRORS as error:
             raise sqlite_error(error, path, "read", EngineError) from error
         try:
