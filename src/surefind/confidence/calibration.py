@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from scipy.special import expit  # type: ignore[import-untyped]
 from torch import Tensor
 
 from surefind.confidence.class_table import LABEL
@@ -25,7 +24,7 @@ from surefind.confidence.conformal import (
 from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood
 from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood
-from surefind.confidence.match_model import ConfidenceModel, Logistic
+from surefind.confidence.match_model import ConfidenceModel, Logistic, expit
 from surefind.confidence.neighbours import LocalDensity, known_density
 from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
@@ -220,7 +219,7 @@ def known_share(log_odds: Numbers, unknown_share: float) -> Numbers:
     """P(the class is in the gallery), from its log odds at even shares, (Q,)."""
     if not unknown_share:
         return np.ones(len(log_odds))
-    return np.asarray(expit(log_odds + np.log((1 - unknown_share) / unknown_share)))
+    return expit(log_odds + np.log((1 - unknown_share) / unknown_share))
 
 
 def label_answers(each: Numbers, first: NDArray[np.bool_], code: NDArray[np.int64]) -> LabelAnswers:

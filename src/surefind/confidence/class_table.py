@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
-from scipy.sparse import coo_array  # type: ignore[import-untyped]
 
 from surefind.engines.base import Engine, Rows
 from surefind.engines.filters import Metadata
@@ -84,6 +83,8 @@ class ClassTable:
             sums=np.pad(self.sums, [(0, more), (0, 0)]),
             squares=np.pad(self.squares, (0, more)),
         )
+        from scipy.sparse import coo_array  # type: ignore[import-untyped]  # not for a search
+
         codes = table.codes_of(labels)
         rows = np.flatnonzero(codes >= 0)
         members = coo_array(

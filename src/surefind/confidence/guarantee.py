@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, stdtrit  # type: ignore[import-untyped]
 
 Values = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -174,6 +173,8 @@ def tail_probability(wrong: ArrayLike, n: ArrayLike, *, share: ArrayLike) -> Val
     >>> float(tail_probability(0, 3, share=0.5))
     0.125
     """
+    from scipy.special import betainc  # type: ignore[import-untyped]  # not for a search
+
     wrong, n = np.asarray(wrong, float), np.asarray(n, float)
     some = wrong < n
     right = np.where(some, n - wrong, 1.0)  # a 1 only keeps the unused branch defined
@@ -240,6 +241,8 @@ def effective_size(n: NDArray[np.int64], classes: NDArray[np.int64], *, deff: Va
     Korn and Graubard 1998: the t quantiles account for a variance estimated from few classes.
     0 for a single class.
     """
+    from scipy.special import stdtrit
+
     many = classes > 1
     wide = stdtrit(np.where(many, classes - 1, 1), 1 - level)
     narrow = stdtrit(np.where(many, n - 1, 1), 1 - level)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit  # type: ignore[import-untyped]
 
 from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers, evidence
 
@@ -14,11 +13,8 @@ PENALTY = 10.0  # on squared weights of standardised columns
 EDGE = 1e-4  # confidence is clipped to [EDGE, 1 - EDGE]
 _STEP = 1e-6  # times a difference: it keeps the order of hits, and changes nothing else
 _STILL = 1e-9  # standard deviation below which a column is constant
-ALLOWED: dict[int, tuple[float | None, float | None]] = {
-    1: (0, None),
-    -1: (None, 0),
-    0: (None, None),
-}  # weights, by direction
+# Bounds of the weights, by direction.
+ALLOWED: dict[int, tuple[float | None, float | None]] = {1: (0, None), -1: (None, 0), 0: (None, None)}
 _HITS = (slice(0, 1), slice(1, None))  # the nearest has a model of its own
 
 
@@ -34,6 +30,11 @@ def folds_of(groups: NDArray[np.generic]) -> NDArray[np.int64]:
         fold[code] = sizes.argmin()
         sizes[fold[code]] += counts[code]
     return fold[codes]
+
+
+def expit(x: Numbers) -> Numbers:
+    """1 / (1 + exp(-x)); scipy's takes long to load."""
+    return np.asarray(np.exp(-np.logaddexp(0, -x)))
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Logistic:
 
     def probability(self, columns: Numbers) -> Numbers:
         """Probability for columns (..., F)."""
-        return np.asarray(expit(self.log_odds(columns)))
+        return expit(self.log_odds(columns))
 
 
 def fit_logistic(
