@@ -30,15 +30,20 @@ from surefind.engines.embedded.ann import LOOK
 
 RESULTS = Path(__file__).parent / "results"
 BATCHES = (1, 16, 256)
-K, QUERIES, LABELLED = 10, 256, 5000
+K, QUERIES, LABELLED, AT_ONCE = 10, 256, 5000, 200_000
 
 
-def new_index(folder: Path, count: int, dim: int, *, kind: str = "flat", engine: str = "faiss") -> sf.Index:
-    gallery, labels = made_up_classes(count, dim)
-    space = Space(gallery.family, dim, "mean")
+def new_index(
+    folder: Path, gallery: sf.Gaussians, labels: torch.Tensor, *, kind: str = "flat", engine: str = "faiss"
+) -> sf.Index:
+    """An index ranked by means, its graph built."""
+    space = Space(gallery.family, gallery.dim, "mean")
     index = sf.Index.create_empty(folder, space, fingerprint="benchmark", engine=engine, kind=kind)
-    facts = [{"label": str(label), "part": label % 5} for label in labels.tolist()]
-    index.add_embeddings(gallery, [str(row) for row in range(count)], metadata=facts)
+    for start in range(0, len(gallery), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        facts = [{"label": str(label), "part": label % 5} for label in labels[some].tolist()]
+        ids = [str(start + row) for row in range(len(facts))]
+        index.add_embeddings(gallery[some], ids, metadata=facts)
     index.compact()
     return index
 
@@ -142,7 +147,7 @@ def main() -> None:
     for kind, count, use_labels in wanted:
         with TemporaryDirectory() as folder:
             place, structure = Path(folder) / "index", kind if kind == "hnsw" else "flat"
-            index = new_index(place, count, arguments.dim, kind=structure, engine=arguments.engine)
+            index = new_index(place, *made_up_classes(count, arguments.dim), kind=structure, engine=arguments.engine)
             size = f"{kind}, {count:,} x {arguments.dim}"
             print(size)
             if sys.platform == "linux" and not server:
