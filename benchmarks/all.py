@@ -204,6 +204,9 @@ def page(
                 judged = {True: "yes", False: "**no**", None: ""}[None if quick else figure.met]
                 cells = (row.what, shown, then, row.target, judged, figure.peer)
                 lines.append(f"| {' | '.join(cell or DASH for cell in cells)} |")
+    missed = [figure.row for _, figures in found for figure in figures if figure.met is False and not quick]
+    if reasons := [f"- {row.what}: {row.why}" for row in missed if row.why]:
+        lines += ["", "**Why targets are missed**", "", *reasons]
     lines += [NOTES, "| benchmark | command |", "|---|---|"]
     for benchmark, _ in found:
         words = benchmark.quick if quick else benchmark.words

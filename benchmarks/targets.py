@@ -25,6 +25,7 @@ class Row(NamedTuple):
     target: str = ""  # empty: none
     unit: str = "{:.2f} ×"
     peer: str | Callable[[Result], str] = ""  # what it is a ratio to, or what others reach
+    why: str = ""  # it is missed: what the profile says
 
     def show(self, value: float) -> str:
         return self.unit.format(value)

@@ -41,6 +41,7 @@ class Bench:
         rows = (
             Row(f"ratio of {name}", lambda f: f["seconds"]["ours"] / f["seconds"]["theirs"], "≤ 3", peer="theirs"),
             Row(f"missing of {name}", lambda f: f["no such key"]),
+            Row(f"seconds of {name}", lambda f: f["seconds"]["ours"], "≤ 1 s", why="two thirds are decoding"),
         )
         self.benchmarks.append(Benchmark(name, "speed", 0.1, "--data $DATA", "--tiny", rows, str(script)))
 
@@ -64,6 +65,8 @@ def test_what_fails_or_hangs_is_a_row_with_the_reason_and_the_rest_goes_on(tmp_p
     assert "failed: not ready after 0.1 minutes" in bench.line("ratio of slow")
     assert bench.line("ratio of good").endswith("| 2.50 × | – | ≤ 3 | yes | theirs |")
     assert "failed: no such figure: KeyError 'no such key'" in bench.line("missing of good")
+    assert bench.line("- seconds of good") == "- seconds of good: two thirds are decoding"
+    assert "- ratio of good" not in bench.page.read_text()
     assert "`python benchmarks/good.py --data $DATA`" in bench.line("good.py")
 
 
@@ -78,7 +81,8 @@ def test_a_run_says_which_rows_became_worse_by_more_than_their_noise(tmp_path: P
     assert f"| {seconds:.2f} × | {said} | ≤ 3 |" in bench.line("ratio of one")
     assert "2.50 ×" in bench.line("ratio of two")
     runs = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
-    assert [list(run["rows"]) for run in runs] == [["one: ratio of one", "two: ratio of two"], ["one: ratio of one"]]
+    ones, twos = ([f"{name}: {what} of {name}" for what in ("ratio", "seconds")] for name in ("one", "two"))
+    assert [list(run["rows"]) for run in runs] == [[*ones, *twos], ones]
     assert runs[1]["rows"]["one: ratio of one"] == [seconds, 0.03]
 
 
