@@ -1,6 +1,7 @@
 """Architecture: direction of imports, no cycles, public names, and what `import surefind` loads."""
 
 import ast
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -9,9 +10,11 @@ from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import surefind
+from surefind.engines.base import Space
 
 PACKAGE = Path(surefind.__file__).parent
 # Each package with the packages it may import from.
@@ -136,6 +139,26 @@ def test_using_a_loss_loads_no_search_plotting_or_server():
 
 def test_an_index_loads_no_saddlepoint_until_a_radius_is_given():
     assert "surefind.functional.saddlepoint" not in loaded_by("import surefind.search.index")
+
+
+def test_searching_vectors_loads_no_torch(tmp_path: Path):
+    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    space = Space("gaussian", 8, "mean")
+    with surefind.Index.create_empty(tmp_path / "index", space, fingerprint="f" * 64) as index:
+        labels = [{"label": str(row % 8)} for row in range(40)]
+        index.add_embeddings(index.embed(vectors), [str(row) for row in range(40)], metadata=labels)
+        index.calibrate_itself()
+        wanted = index.search(vectors[0]).as_dict()
+    np.save(tmp_path / "asked.npy", vectors[:1])
+    search = f"sys.argv = ['surefind', 'search', {str(tmp_path / 'index')!r}, {str(tmp_path / 'asked.npy')!r}]{MAIN}"
+    assert "torch" not in loaded_by(search)
+    ask = f"import json, numpy; index = surefind.Index.open({str(tmp_path / 'index')!r}); "
+    ask += f"found = index.search(numpy.load({str(tmp_path / 'asked.npy')!r})[0]).as_dict(); "
+    ask += "assert 'torch' not in sys.modules; print(json.dumps(found))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, surefind; {ask}"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == json.loads(json.dumps(wanted))
 
 
 MAIN = """
