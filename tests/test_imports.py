@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -181,3 +182,12 @@ def test_help_loads_nothing_heavy(arguments: str):
     assert not heavy & loaded
     if "search" not in arguments:  # typer checks values with it
         assert "pydantic" not in loaded
+
+
+@pytest.mark.parametrize("chosen", ["", "active"])
+def test_waiting_threads_of_a_command_sleep_unless_the_user_chose(chosen: str):
+    script = f"import os, sys\nsys.argv = ['surefind', '--version']{MAIN}\nprint(os.environ['OMP_WAIT_POLICY'])"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": chosen} if chosen else {}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [chosen or "passive"]
