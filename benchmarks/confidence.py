@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 import surefind as sf
 from surefind import metrics
 from surefind.confidence.calibrate import columns_of, distance_ratio, own_queries
-from surefind.confidence.calibration import Calibrated, log_var_of
+from surefind.confidence.calibration import Calibrated
 from surefind.confidence.conformal import novelty_values
 from surefind.confidence.evidence import COLUMNS, SOURCES
 from surefind.confidence.labelled_queries import (
@@ -63,7 +63,8 @@ def ask(index: sf.Index, heads: VarianceHeads | None, *, but: Collection[str] = 
     queries, around = own_queries(engine), LocalDensity.of(engine)
     others = [row for row, facts in enumerate(queries.facts) if facts["label"] not in but]
     queries = queries.at(np.array(others))
-    query_variance = QueryVariance(heads, log_var_of(heads, queries.embeddings.mean))
+    log_var = np.zeros(len(queries.embeddings)) if heads is None else heads.log_var(queries.embeddings.mean)
+    query_variance = QueryVariance(heads, log_var)
     gallery = checked_gallery(engine)
     return collect_calibration_data(engine, queries, around, query_variance=query_variance, gallery=gallery)
 

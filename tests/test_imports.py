@@ -1,6 +1,8 @@
 """Architecture: direction of imports, no cycles, public names, and what `import surefind` loads."""
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -9,9 +11,11 @@ from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import surefind
+from surefind.engines.base import Space
 
 PACKAGE = Path(surefind.__file__).parent
 # Each package with the packages it may import from.
@@ -138,6 +142,26 @@ def test_an_index_loads_no_saddlepoint_until_a_radius_is_given():
     assert "surefind.functional.saddlepoint" not in loaded_by("import surefind.search.index")
 
 
+def test_searching_vectors_loads_no_torch(tmp_path: Path):
+    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    space = Space("gaussian", 8, "mean")
+    with surefind.Index.create_empty(tmp_path / "index", space, fingerprint="f" * 64) as index:
+        labels = [{"label": str(row % 8)} for row in range(40)]
+        index.add_embeddings(index.embed(vectors), [str(row) for row in range(40)], metadata=labels)
+        index.calibrate_itself()
+        wanted = index.search(vectors[0]).as_dict()
+    np.save(tmp_path / "asked.npy", vectors[:1])
+    search = f"sys.argv = ['surefind', 'search', {str(tmp_path / 'index')!r}, {str(tmp_path / 'asked.npy')!r}]{MAIN}"
+    assert "torch" not in loaded_by(search)
+    ask = f"import json, numpy; index = surefind.Index.open({str(tmp_path / 'index')!r}); "
+    ask += f"found = index.search(numpy.load({str(tmp_path / 'asked.npy')!r})[0]).as_dict(); "
+    ask += "assert 'torch' not in sys.modules; print(json.dumps(found))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, surefind; {ask}"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == json.loads(json.dumps(wanted))
+
+
 MAIN = """
 import contextlib, io
 from surefind.cli.main import main
@@ -158,3 +182,12 @@ def test_help_loads_nothing_heavy(arguments: str):
     assert not heavy & loaded
     if "search" not in arguments:  # typer checks values with it
         assert "pydantic" not in loaded
+
+
+@pytest.mark.parametrize("chosen", ["", "active"])
+def test_waiting_threads_of_a_command_sleep_unless_the_user_chose(chosen: str):
+    script = f"import os, sys\nsys.argv = ['surefind', '--version']{MAIN}\nprint(os.environ['OMP_WAIT_POLICY'])"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": chosen} if chosen else {}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [chosen or "passive"]

@@ -7,10 +7,12 @@ hint its products take five times as long.
 import os
 from typing import Any
 
-import torch
+# As faiss's own loader does; torch would know too, but takes a second to load.
+from numpy._core._multiarray_umath import __cpu_features__ as _features  # type: ignore[import-not-found]
 
-_HINT, _KERNELS = "OPENBLAS_CORETYPE", {"AVX512": "SkylakeX", "AVX2": "Haswell"}
-_kernel = None if _HINT in os.environ else _KERNELS.get(torch.backends.cpu.get_cpu_capability())
+_HINT, _KERNELS = "OPENBLAS_CORETYPE", {"SkylakeX": ("AVX512_SKX",), "Haswell": ("AVX2", "FMA3")}
+_fitting = (name for name, needed in _KERNELS.items() if all(_features.get(one) for one in needed))
+_kernel = None if _HINT in os.environ else next(_fitting, None)
 if _kernel:
     os.environ[_HINT] = _kernel
 import faiss as _faiss  # noqa: E402

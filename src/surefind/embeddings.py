@@ -1,5 +1,7 @@
 """Batches of embeddings: one isotropic distribution per image."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,16 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zipfile import BadZipFile
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_safetensors
-from torch import Tensor
+from safetensors.numpy import save as to_safetensors
 
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.storage import write_whole
 from surefind.text import Summary, shorten
 from surefind.validation import as_tensor
+
+if TYPE_CHECKING:  # searching vectors does without: it takes most of a second to load
+    import torch
+    from torch import Tensor
 
 LARGEST = 1e6  # entry of a mean; beyond it products of distances overflow float32
 LARGEST_SPREAD = 1e9  # variance
@@ -26,8 +30,6 @@ SMALLEST_SPREAD = 1e-12  # variance; below it float32 gradients overflow
 _ROUNDING = 1e-6  # tolerance for bounds that were rounded to float32
 POINT_VAR = 1e-8  # of embeddings without variance: far below any distance between images
 UNIT_TOLERANCE = 1e-4  # largest deviation from 1 of the length of a mean on the sphere
-
-Rows = int | slice | Sequence[int] | Tensor
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +81,7 @@ class Embeddings(Summary, ABC):
     def __iter__(self) -> Iterator[Self]:
         return (self[row] for row in range(len(self)))
 
-    def __getitem__(self, rows: Rows) -> Self:
+    def __getitem__(self, rows: int | slice | Sequence[int] | Tensor) -> Self:
         """Return the given rows; a single integer gives a batch of one."""
         if isinstance(rows, int):
             if not -len(self) <= rows < len(self):
@@ -102,7 +104,7 @@ class Embeddings(Summary, ABC):
 
     def detach(self) -> Self:
         """Return the batch without its gradient history."""
-        return self._map(Tensor.detach)
+        return self._map(lambda tensor: tensor.detach())
 
     @classmethod
     def cat(cls, batches: Sequence[Self]) -> Self:
@@ -114,6 +116,8 @@ class Embeddings(Summary, ABC):
         Raises:
             InvalidArgument: If there is none, or family or dimension differ.
         """
+        import torch
+
         _require(bool(batches), "batches", "at least one batch", "none")
         dim = batches[0].dim
         for batch in batches:
@@ -131,14 +135,14 @@ class Embeddings(Summary, ABC):
         Raises:
             SurefindError: If the file cannot be written.
         """
-        tensors = {f.name: getattr(self, f.name).detach().cpu().contiguous() for f in fields(self)}
+        arrays = {f.name: getattr(self, f.name).detach().cpu().contiguous().numpy() for f in fields(self)}
         facts: dict[str, Any] = {**(about or {}), "family": self.family}
         if Path(path).suffix.lower() == ".npz":
             file = BytesIO()
-            np.savez(file, vectors=tensors.pop("mean"), **tensors, **facts)
+            np.savez(file, vectors=arrays.pop("mean"), **arrays, **facts)
             write_whole(Path(path), file.getbuffer())
         else:
-            write_whole(Path(path), to_safetensors(tensors, facts))
+            write_whole(Path(path), to_safetensors(arrays, facts))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -170,9 +174,9 @@ class Embeddings(Summary, ABC):
         """Convert arrays and lists to tensors, in float32 unless they are arrays of float64."""
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, Tensor):
-                continue
             tensor = as_tensor(field.name, value)
+            if tensor is value:
+                continue
             if field.name != "mean":  # the first field
                 tensor = tensor.to(self.mean)
             elif not isinstance(value, np.ndarray) or value.dtype != np.float64:

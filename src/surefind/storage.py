@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from os import fsync
 from pathlib import Path
 from secrets import randbits
@@ -117,11 +118,11 @@ def load_checksummed_json(path: Path) -> dict[str, Any]:
     return facts
 
 
+@dataclass(frozen=True)
 class Documents:
     """Named byte strings with checksums, in one table of a SQLite file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def read(self, prefix: str) -> dict[str, bytes]:
         """Return the documents whose names begin with `prefix`, as of one moment."""

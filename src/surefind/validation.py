@@ -109,10 +109,11 @@ def _refuse_unknown_keys(kind: type, values: Mapping[str, Any], where: str, pref
             _refuse_unknown_keys(hints[key], value, where, f"{prefix}{key}.")
 
 
-def check_names(kind: type, values: Mapping[str, Any], *, argument: str) -> None:
-    """Raise InvalidArgument for a name that is not a field of `kind`."""
+def make(kind: type[T], values: Mapping[str, Any], *, argument: str) -> T:
+    """Make a dataclass that checks its values; raise InvalidArgument for a name that is not a field."""
     for name in values:
-        check_choice(argument, name, tuple(field.name for field in fields(kind)))
+        check_choice(argument, name, tuple(field.name for field in fields(kind)))  # type: ignore[arg-type]
+    return kind(**values)
 
 
 def check_fields(settings: Any) -> None:

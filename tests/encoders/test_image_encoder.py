@@ -179,5 +179,5 @@ class Swapped(torch.nn.Module):
 
 
 def test_batch_norm_that_comes_first_is_not_folded():
-    backbone = Backbone(Swapped(), name="swapped", default_preprocessing=Preprocessing(size=16)).eval()
+    backbone = Backbone(Swapped(), name="swapped").eval()
     assert fold_batch_norm(backbone, 16) is backbone

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocessing
+from surefind.validation import make
 
 PILLOW = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
@@ -96,4 +97,4 @@ def test_normalising_takes_out_mean_and_deviation():
 )
 def test_a_wrong_setting_is_named_with_its_remedy(wrong: dict[str, object], message: str):
     with pytest.raises(InvalidArgument, match=f"(?s){message}"):
-        Preprocessing.from_dict(wrong)
+        make(Preprocessing, wrong, argument="preprocessing")

@@ -24,7 +24,6 @@ from surefind.cli.options import (
     split_of,
 )
 from surefind.cli.output import note, print_some, rejected_as_json, stages
-from surefind.cli.search import embed_vectors
 
 if TYPE_CHECKING:
     from surefind.confidence.calibration import Calibration
@@ -135,9 +134,11 @@ def read_queries(
     index: "sf.Index", data: str, split: Split, label: str | None = None
 ) -> "tuple[Catalog | sf.Embeddings | str, Sequence[str] | None]":
     """Return labelled queries and, for vectors, their labels, which `label` names in the file."""
+    from surefind.vectors.reader import as_vectors
+
     if not index.has_model:
         given = labelled_vectors(data, labels=label)
-        return embed_vectors(index, given), given.labels
+        return index.embed(as_vectors(given.values, index.space.dim)), given.labels
     return data if split == "all" else split_of(data, split), None
 
 
@@ -147,7 +148,7 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
 
     import numpy as np
 
-    from surefind.vectors.reader import read_vectors
+    from surefind.vectors.reader import as_vectors, read_vectors
 
     rejected: Sequence[Rejection] = ()
     queries: sf.Embeddings
@@ -155,7 +156,7 @@ def _check(folder: Path, data: str, split: Split, engine: str | None, *, as_json
         if index.calibration is None:
             raise sf.SurefindError(f"{folder} is not calibrated", fix=f"surefind calibrate {quote(str(folder))}")
         if not index.has_model:
-            queries = embed_vectors(index, read_vectors(data))
+            queries = index.embed(as_vectors(read_vectors(data).values, index.space.dim))
         else:
             catalog = split_of(data, split)
             if any(catalog.queries):

@@ -19,6 +19,9 @@ def main() -> None:
     130; the second ends the process at once. It is ignored once the work is done, because Python
     cannot be interrupted cleanly while it shuts down.
     """
+    # Waiting threads of torch, faiss and numpy sleep: to spin, beside other programs, costs more than the work.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")  # 2^10 cycles
     pressed = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

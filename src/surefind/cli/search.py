@@ -16,10 +16,8 @@ from surefind.cli.options import EngineOption, HitRanking, IndexArgument, JsonOp
 from surefind.cli.output import note
 
 if TYPE_CHECKING:
+    from surefind.engines.base import Queries
     from surefind.images.decode import ImageSource
-    from surefind.vectors.reader import Vectors
-
-    Batch = tuple[Sequence[str], sf.Embeddings]
 
 EXIT_CODES = {None: 0, "match": 0, "unsure": 3, "no_match": 4}  # the highest of all queries counts
 NOTHING_FOUND = 5
@@ -70,15 +68,15 @@ def search(
     code = 0
     with sf.Index.open(folder, engine=engine) as index:
         request = index.check_search(**options)  # before any encoding
+        embed = _embed_images if index.has_model else _embed_files
         for warning in index.warnings:
             note(f"warning: {warning}")
         console = Console()
-        embed = _embed_images if index.has_model else _embed_files
         if as_csv:
             print(",".join(COLUMNS))
         batches = embed(index, queries, unread)
         each = (result for names, some in batches for result in index.answer(some, names, request))
-        for result in _search_views(index, batches, options) if views else each:
+        for result in _search_views(index, queries, unread, options) if views else each:
             results.append(replace(result, hits=result.hits[:1]))
             code = max(code, EXIT_CODES[result.verdict] if result.hits else NOTHING_FOUND)
             if as_json:
@@ -98,46 +96,43 @@ def search(
 
 
 def _search_views(
-    index: "sf.Index", batches: "Iterator[Batch]", options: dict[str, Any]
+    index: "sf.Index", queries: Sequence[str], unread: list[str], options: dict[str, Any]
 ) -> "Iterator[sf.SearchResult]":
     if not index.has_model:
         raise sf.InvalidArgument("--views", expected="pictures of one item", got="files of vectors")
-    if views := [embeddings for _, embeddings in batches]:
+    if views := [embeddings for _, embeddings in _embed_images(index, queries, unread)]:
         yield index.search_views(type(views[0]).cat(views), **options)
 
 
-def _embed_images(index: "sf.Index", queries: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
+def _embed_images(
+    index: "sf.Index", queries: Sequence[str], unread: list[str]
+) -> "Iterator[tuple[list[str], sf.Embeddings]]":
     """Yield the images that can be read; the others are printed and counted."""
     sources = _sources(queries, unread)
     while some := list(islice(sources, BATCH_IMAGES)):
-        encoded = index.encoder.encode_all([source for _, source in some], max_bad_share=1.0)
+        names, images = zip(*some, strict=True)
+        encoded = index.encoder.encode_all(images, max_bad_share=1.0)
         for bad in encoded.rejected:
-            _skip(f"{some[bad.row][0]}: {bad.reason}", unread)
+            _skip(f"{names[bad.row]}: {bad.reason}", unread)
         if len(encoded.rows):
-            yield [some[row][0] for row in encoded.rows.tolist()], encoded.embeddings
+            yield [names[row] for row in encoded.rows.tolist()], encoded.embeddings
 
 
-def _embed_files(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[Batch]":
+def _embed_files(index: "sf.Index", files: Sequence[str], unread: list[str]) -> "Iterator[tuple[list[str], Queries]]":
     """Yield the vectors of files that can be read; the others are printed and counted."""
-    from surefind.vectors.reader import read_vectors
+    from surefind.vectors.reader import as_vectors, read_vectors
 
     for file in files:
         try:
             given = read_vectors(file)
-            embeddings = embed_vectors(index, given)
+            asked = index.as_queries(as_vectors(given.values, index.space.dim))
         except sf.SurefindError as error:
             _skip(f"{file}: {error.problem}", unread)
             continue
         names = [f"{Path(file).name}: {name}" for name in given.ids]
         for start in range(0, len(given), BATCH_VECTORS):
             some = slice(start, start + BATCH_VECTORS)
-            yield names[some], embeddings[some]
-
-
-def embed_vectors(index: "sf.Index", given: "Vectors") -> "sf.Embeddings":
-    from surefind.vectors.reader import as_vectors
-
-    return index.embed(as_vectors(given.values, index.space.dim).numpy())
+            yield names[some], asked.at(some)
 
 
 def _sources(queries: Sequence[str], unread: list[str]) -> "Iterator[tuple[str, ImageSource]]":
@@ -173,8 +168,9 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folde
     lines = list(dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated))
     change = None
     judged = next((result for result in results if result.verdict), None)
+    kept = any(result.guaranteed for result in results)
     if judged is not None and (calibration := index.calibration_of(judged)) is not None:
-        images, kept = len(index), any(result.guaranteed for result in results)
+        images = len(index)
         lines.append(f"calibrated: {made_with(calibration)}")
         if kept:
             lines.append(guaranteed(calibration.guarantee))

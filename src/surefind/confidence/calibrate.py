@@ -23,7 +23,6 @@ from surefind.confidence.calibration import (
     Quality,
     known_share,
     label_answers,
-    log_var_of,
 )
 from surefind.confidence.class_table import LABEL, ClassTable, Codes, is_missing, label_of
 from surefind.confidence.conformal import (
@@ -539,7 +538,7 @@ def fit_query_variance(
             seed=seed,
             progress=lambda done: progress(stage, number * STEPS + done, rounds * STEPS),
         )
-        log_var = log_var_of(fitted.heads, vectors)
+        log_var = fitted.heads.log_var(vectors)
         log_var[rows] = fitted.log_var.double().numpy()
         return QueryVariance(fitted.heads, log_var)
 

@@ -1,16 +1,15 @@
 """Calibration: its fitted parts, its quality, how it judges a neighbourhood, its documents."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load, save
-from torch import Tensor
 
 from surefind.confidence.class_table import LABEL
 from surefind.confidence.conformal import (
@@ -26,13 +25,15 @@ from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.label_model import CLASS_COLUMNS, QUERY_COLUMNS, LabelModel, LabelNeighbourhood
 from surefind.confidence.match_model import ConfidenceModel, Logistic, expit
 from surefind.confidence.neighbours import LocalDensity, known_density
-from surefind.confidence.variance_heads import VarianceHeads
 from surefind.engines.base import Engine, Queries
 from surefind.engines.knn import Nearest
 from surefind.errors import InvalidFile, SurefindError
 from surefind.storage import Documents
 from surefind.text import Summary
 from surefind.validation import parse
+
+if TYPE_CHECKING:
+    from surefind.confidence.variance_heads import VarianceHeads
 
 LABELS, NEIGHBOURHOODS, PRIOR = "labels", "neighbourhoods", "prior"  # what confidence rests on
 
@@ -248,7 +249,7 @@ class Calibrated:
         near = near.at((slice(None), slice(NEIGHBOURS)))
         means = engine.space.means(near.vectors[:, :LOG_VAR_NEIGHBOURS]).astype(np.float32)
         vectors = np.concatenate([query.mean.astype(np.float32), means.reshape(-1, engine.space.dim)])
-        log_var = log_var_of(self.heads, torch.from_numpy(vectors))  # one pass
+        log_var = np.zeros(len(vectors)) if self.heads is None else self.heads.log_var(vectors)  # one pass
         return collect_neighbourhood(
             engine.space,
             query.var,
@@ -266,15 +267,6 @@ def is_stale(calibration: Calibration, images: int) -> bool:
     return abs(images - then) > MOST_CHANGE * then
 
 
-def log_var_of(heads: VarianceHeads | None, vectors: Tensor) -> Numbers:
-    """Log variance of vectors (n, D), (n,); 0 without heads."""
-    if heads is None:
-        return np.zeros(len(vectors))
-    with torch.inference_mode():
-        log_var: Tensor = heads(vectors.detach().cpu().float()).mean(dim=1)
-    return log_var.double().numpy()
-
-
 SCHEMA = 3
 CALIBRATION = "calibration"  # prefix of the document names
 QUERIES = "labelled queries"  # document, kept to calibrate again
@@ -289,6 +281,8 @@ def document_prefix(variant: str = "") -> str:
 
 def calibration_documents(calibrated: Calibrated) -> dict[str, bytes | None]:
     """Return the documents of a calibration; None deletes one."""
+    from safetensors.torch import save
+
     heads, prefix = calibrated.heads, document_prefix(calibrated.calibration.origin.variant)
     facts = {"schema": SCHEMA, "calibration": asdict(calibrated.calibration), "heads": heads is not None}
     return {
@@ -311,7 +305,13 @@ def read_calibration(documents: Documents, *, fingerprint: str, ranking: str, va
         known = COLUMNS.keys() | CLASS_COLUMNS.keys() | QUERY_COLUMNS.keys()
         if unknown := set(calibration.model.names) - known:
             raise InvalidFile(f"{path}: the calibration has evidence that this version does not know: {min(unknown)}")
-        heads = VarianceHeads.from_tensors(load(found[f"{prefix}heads"])) if facts["heads"] else None
+        heads = None
+        if facts["heads"]:
+            from safetensors.torch import load
+
+            from surefind.confidence.variance_heads import VarianceHeads
+
+            heads = VarianceHeads.from_tensors(load(found[f"{prefix}heads"]))
         return Calibrated(calibration, LocalDensity.from_bytes(found[f"{prefix}density"]), heads)
     except SurefindError as error:
         raise InvalidFile(error.problem, fix=REMEDY) from error

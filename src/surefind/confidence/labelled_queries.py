@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load, save
 from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
-from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS, log_var_of
+from surefind.confidence.calibration import LOG_VAR_NEIGHBOURS
 from surefind.confidence.class_table import LABEL, label_of, labels_of
 from surefind.confidence.evidence import NEIGHBOURS, Neighbourhood, Numbers, collect_neighbourhood, embeddings_of
 from surefind.confidence.match_model import folds_of
@@ -354,13 +354,13 @@ def _neighbour_log_var(
     engine: Engine, near: Nearest, rows: "RowCache", heads: VarianceHeads | None, log_var_by_id: dict[str, float]
 ) -> Numbers:
     """Mean log variance of the nearest rows, (Q,); for rows that are queries, out of class."""
+    if heads is None:
+        return np.zeros(len(near.keys))
     near = near.at((slice(None), slice(LOG_VAR_NEIGHBOURS)))
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
-    log_var = log_var_of(heads, torch.from_numpy(means))
-    if heads is not None:
-        each = zip(rows.read(keys), log_var, strict=True)
-        log_var = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
+    each = zip(rows.read(keys), heads.log_var(means), strict=True)
+    log_var = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
     return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 

@@ -148,6 +148,12 @@ class VarianceHeads(nn.Module):
         log_var: Tensor = self(vectors).mean(dim=1)
         return log_var.exp().clamp(SMALLEST_SPREAD, LARGEST_SPREAD)
 
+    @torch.inference_mode()
+    def log_var(self, vectors: Tensor | NDArray[np.floating]) -> NDArray[np.float64]:
+        """Log variance of each vector, (N,): the mean over heads."""
+        log_var: Tensor = self(torch.as_tensor(vectors).detach().cpu().float()).mean(dim=1)
+        return log_var.double().numpy()
+
     def tensors(self) -> dict[str, Tensor]:
         """State for `from_tensors`."""
         return {name: value.detach().cpu().clone() for name, value in self.state_dict().items()}

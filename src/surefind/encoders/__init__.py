@@ -7,14 +7,6 @@ from surefind.encoders.image_encoder import EncodedImages, ImageEncoder
 from surefind.encoders.open import from_callable, open_encoder
 
 __all__ = [
-    "Backbone",
-    "EncodedImages",
-    "Encoder",
-    "EncoderConfig",
-    "ImageEncoder",
-    "McDropoutEncoder",
-    "build_backbone",
-    "from_callable",
-    "known_backbones",
-    "open_encoder",
-]
+    "Backbone", "EncodedImages", "Encoder", "EncoderConfig", "ImageEncoder", "McDropoutEncoder", "build_backbone",
+    "from_callable", "known_backbones", "open_encoder",
+]  # fmt: skip

@@ -23,9 +23,9 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from surefind.errors import InvalidArgument, InvalidFile, SurefindError
 from surefind.images.preprocess import INTERPOLATIONS, Preprocessing
 
-OWN = {  # backbones that are not timm's
-    "tiny": Preprocessing(size=32, interpolation="bilinear", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)),
-    "resnet50_v1": Preprocessing(resize="crop", crop_share=0.875, interpolation="bilinear"),
+OWN: dict[str, dict[str, Any]] = {  # preprocessing of backbones that are not timm's
+    "tiny": {"size": 32, "interpolation": "bilinear", "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
+    "resnet50_v1": {"resize": "crop", "crop_share": 0.875, "interpolation": "bilinear"},
 }
 _GIVE_WEIGHTS = 'add --weights FILE (of surefind train, --set encoder.weights=FILE; in Python, weights="FILE")'
 _MISSING_OPERATOR = re.compile(r"operator torchvision::(\w+) does not exist")
@@ -64,14 +64,17 @@ class Backbone(nn.Module):
     InvalidArgument if it has no such feature map.
     """
 
-    def __init__(self, model: nn.Module, *, name: str, default_preprocessing: Preprocessing) -> None:
+    def __init__(self, model: nn.Module, *, name: str) -> None:
         super().__init__()
         self.model = model
         self.name = name
         self.channels = int(cast("Any", model).num_features)
-        self.default_preprocessing = default_preprocessing
         self._channels_are_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
         self._other_tokens = int(getattr(model, "num_prefix_tokens", 0))  # class tokens
+
+    @property
+    def default_preprocessing(self) -> Preprocessing:
+        return default_preprocessing(self.name)
 
     def forward(self, pixels: Tensor) -> Tensor:
         features = cast("Any", self.model).forward_features(pixels)
@@ -154,7 +157,7 @@ def build_backbone(
         load_weights(
             model, Path(weights), ignore=lambda name: name.startswith(unused) or name.endswith("num_batches_tracked")
         )
-    return Backbone(model, name=name, default_preprocessing=default_preprocessing(name))
+    return Backbone(model, name=name)
 
 
 def backbone_channels(name: str) -> int:
@@ -167,7 +170,7 @@ def default_preprocessing(name: str) -> Preprocessing:
     """Return the preprocessing that a backbone's published weights were trained with."""
     check_backbone(name)
     if name in OWN:
-        return OWN[name]
+        return Preprocessing(**OWN[name])
     published = _timm().get_pretrained_cfg(name)
     if published is None:
         return Preprocessing()

@@ -10,7 +10,7 @@ from torch import Tensor
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians, VonMisesFisher
 from surefind.errors import InvalidArgument
 from surefind.images.preprocess import Preprocessing
-from surefind.validation import check_choice, check_fields, check_names
+from surefind.validation import check_choice, check_fields, make
 
 FAMILIES = ("gaussian", "von-mises-fisher", "point")
 _MOST = 65_536  # of sizes, so that a damaged file does not exhaust the memory
@@ -66,6 +66,5 @@ class EncoderConfig:
         """Rebuild from the values of JSON; an unknown name raises InvalidArgument."""
         given = dict(values)
         if isinstance(preprocessing := given.get("preprocessing"), Mapping):
-            given["preprocessing"] = Preprocessing.from_dict(preprocessing)
-        check_names(cls, given, argument="encoder config")
-        return cls(**given)
+            given["preprocessing"] = make(Preprocessing, preprocessing, argument="preprocessing")
+        return make(cls, given, argument="encoder config")

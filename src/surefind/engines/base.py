@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from surefind.embeddings import FAMILIES, Embeddings, Gaussians
+from surefind.embeddings import FAMILIES, POINT_VAR, Embeddings, Gaussians
 from surefind.engines.filters import STORABLE, VAR, Metadata, Where, check_name, check_value
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.functional.ranking import RANKINGS, gallery_vectors
+from surefind.functional.ranking import RANKINGS
 from surefind.validation import check_choice
 
 KINDS = ("flat", "hnsw", "ivf")  # exhaustive, along a graph, in cells
@@ -63,18 +62,25 @@ class Space:
 
     def gallery_vectors(self, embeddings: Embeddings) -> NDArray[np.float32]:
         """Return the vectors to store, (M, width)."""
+        from surefind.functional.distance import gallery_vectors  # with torch
+
         self.check(embeddings)
         vectors = gallery_vectors(embeddings) if self.width > self.dim else embeddings.mean
         return np.ascontiguousarray(vectors.detach().cpu().float().numpy())
 
-    def queries(self, query: Embeddings) -> "Queries":
-        """Return queries as arrays."""
-        self.check(query)
-        mean = query.mean.detach().cpu()
-        vectors = mean.float().numpy()
+    def queries(self, query: "Embeddings | Queries | NDArray[np.float32]") -> "Queries":
+        """Return queries as arrays; an array has checked means (N, D) of Gaussians without variance."""
+        if isinstance(query, Queries):
+            return query
+        if isinstance(query, np.ndarray):
+            mean, var = query, np.full(len(query), np.float32(POINT_VAR), np.float64)
+        else:
+            self.check(query)
+            mean, var = query.mean.detach().cpu().numpy(), self.var(query)
+        vectors = np.ascontiguousarray(mean, np.float32)
         if self.width > self.dim:  # see `functional.query_vectors`
             vectors = np.pad(vectors, [(0, 0), (0, 1)])
-        return Queries(np.ascontiguousarray(vectors), mean.double().numpy(), self.var(query))
+        return Queries(vectors, mean.astype(np.float64), var)
 
     def var(self, embeddings: Embeddings) -> NDArray[np.float64]:
         """Return the variance of each row (1/kappa on the sphere), (M,)."""
@@ -91,9 +97,9 @@ class Space:
 
     def embeddings(self, vectors: NDArray[np.float32], var: NDArray[np.float64]) -> Embeddings:
         """Return the embeddings of stored vectors (M, width)."""
-        mean = torch.from_numpy(np.array(self.means(vectors), dtype=np.float32))
         spread = np.asarray(var) if self.family == Gaussians.family else 1 / np.asarray(var)
-        return FAMILIES[self.family](*[mean, torch.from_numpy(spread).float()])
+        columns: list[Any] = [np.array(self.means(vectors), dtype=np.float32), spread]
+        return FAMILIES[self.family](*columns)
 
 
 class Queries(NamedTuple):

@@ -1,18 +1,21 @@
 """k nearest rows: of any engine in either ranking, ordered in float64; of a part of it; in memory."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind._faiss import faiss
 from surefind.embeddings import Embeddings
 from surefind.engines.base import Block, Engine, Found, Keys, Queries, Records
 from surefind.engines.filters import Where
 from surefind.functional.ranking import candidate_distances, ranking_keys
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 QUERIES_AT_ONCE = 16_384  # in memory
 NUMBERS_AT_ONCE = 16_000_000  # of candidates' vectors: 64 MB
@@ -31,15 +34,15 @@ class Nearest(NamedTuple):
     def found(self) -> NDArray[np.int64]:
         return np.asarray(np.isfinite(self.ranked_by).sum(axis=1))
 
-    def at(self, places: Any) -> "Nearest":
+    def at(self, places: Any) -> Nearest:
         return Nearest(*(column[places] for column in self))
 
-    def first(self, k: int) -> "Nearest":
+    def first(self, k: int) -> Nearest:
         """Sort, and keep the first k."""
         order = np.argsort(self.ranked_by, axis=1, kind="stable")[:, :k]
         return self.at((np.arange(len(order))[:, None], order))
 
-    def besides(self, names: NDArray[np.object_], own: Sequence[str], k: int) -> "Nearest":
+    def besides(self, names: NDArray[np.object_], own: Sequence[str], k: int) -> Nearest:
         """Drop each query's own row from its k + 1 nearest, whose ids are `names` (Q, K).
 
         `own` has the ids of the queries, "" for those that are not in the index.
@@ -48,13 +51,13 @@ class Nearest(NamedTuple):
         return self._replace(ranked_by=np.where(itself, np.inf, self.ranked_by)).first(k)
 
     @staticmethod
-    def nothing(width: int) -> "Nearest":
+    def nothing(width: int) -> Nearest:
         empty = np.empty((0, 0))
         vectors = np.empty((0, 0, width), np.float32)
         return Nearest(empty.astype(np.int64), empty, vectors, empty, empty)
 
     @staticmethod
-    def joined(parts: Sequence["Nearest"]) -> "Nearest":
+    def joined(parts: Sequence[Nearest]) -> Nearest:
         """Concatenate queries, padded to the same K."""
         if len(parts) == 1:
             return parts[0]
@@ -76,7 +79,7 @@ def nearest(
     behind them is not found.
     """
     space = engine.space
-    asked = space.queries(query) if isinstance(query, Embeddings) else query
+    asked = space.queries(query)
     if not len(asked.mean):
         return Nearest.nothing(space.width)
     # the engine's float32 may order close rows differently
@@ -161,6 +164,8 @@ def nearest_rows(query: Tensor, gallery: Tensor, k: int, *, itself: Tensor | Non
     their distances are computed from differences, as |x|^2 + |y|^2 - 2 x'y has no digits left in
     float32 for close pairs.
     """
+    import torch
+
     query, gallery = (x.detach().float().contiguous() for x in (query, gallery))
     found = min(k, len(gallery) - (itself is not None))
     rows, distances = [], []

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.embeddings import Embeddings, Gaussians
-from surefind.engines.base import Engine, EngineError, Keys, Records, Rows, Space, is_storable
+from surefind.embeddings import POINT_VAR, Embeddings, Gaussians
+from surefind.engines.base import Engine, EngineError, Keys, Queries, Records, Rows, Space, is_storable
 from surefind.engines.filters import VAR, Metadata, Where, check_fields
 from surefind.engines.registry import METRICS, only_read
 from surefind.errors import InvalidArgument
@@ -146,9 +146,13 @@ class ServerEngine(Engine):
 class UnitSpace(Space):
     """Vectors that are compared by their direction: queries are divided by their length."""
 
-    def queries(self, query: Embeddings) -> Any:
-        length = query.mean.norm(dim=1, keepdim=True)
-        return super().queries(query.replace(query.mean / length.clamp_min(1e-30), query.spread))
+    def queries(self, query: Embeddings | Queries | NDArray[np.float32]) -> Queries:
+        if isinstance(query, np.ndarray):
+            query = Gaussians(query, np.full(len(query), POINT_VAR))
+        if isinstance(query, Embeddings):
+            length = query.mean.norm(dim=1, keepdim=True)
+            query = query.replace(query.mean / length.clamp_min(1e-30), query.spread)
+        return super().queries(query)
 
 
 class ReadOnly(ServerEngine):

@@ -1,4 +1,4 @@
-"""Distances between embeddings, and their divergence from a prior."""
+"""Distances between embeddings, vectors for an index of them, and their divergence from a prior."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from surefind.embeddings import Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
 from surefind.functional._autograd import call
-from surefind.functional.vmf import inner_product, kl_to_uniform
+from surefind.functional.vmf import inner_product, kl_to_uniform, sphere_terms
 from surefind.validation import check_number
 
 Array = NDArray[np.float64]
@@ -174,6 +174,43 @@ def match_probability(query: Embeddings, gallery: Embeddings, radius: float, *, 
         radius=radius,
         method=method,
     )
+
+
+def gallery_vectors(gallery: Embeddings) -> Tensor:
+    r"""Vectors to index a gallery by, so that an L2 search ranks by the expected distance.
+
+    Squared distances from `query_vectors` to these have the order of E|q - x|^2:
+
+    Gaussians:        [mu, sqrt(D v)],          |.|^2 = E|q - x|^2 - D v_q
+    von Mises-Fisher: [A mu, sqrt(1 - A^2)],    |.|^2 = 2 - 2 A_x cos(q, x)
+
+    On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0 does not change the order.
+
+    Args:
+        gallery: M embeddings.
+
+    Returns:
+        Vectors, (M, D + 1).
+    """
+    check_embeddings("gallery", gallery)
+    if isinstance(gallery, Gaussians):
+        return torch.cat([gallery.mean, (gallery.dim * gallery.var).sqrt()[:, None]], dim=1)
+    length = sphere_terms(gallery.spread, gallery.dim).length[:, None]
+    beyond = (1 - length.square()).clamp(min=0).sqrt()
+    return torch.cat([length * gallery.mean, beyond], dim=1)
+
+
+def query_vectors(query: Embeddings) -> Tensor:
+    """Vectors to search an index of `gallery_vectors` with: [mu, 0].
+
+    Args:
+        query: N embeddings.
+
+    Returns:
+        Vectors, (N, D + 1).
+    """
+    check_embeddings("query", query)
+    return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)
 
 
 def kl_to_prior(batch: Embeddings, prior_var: float | None = None) -> Tensor:

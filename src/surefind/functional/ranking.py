@@ -1,56 +1,16 @@
-"""Rankings of a gallery: vectors for an L2 index, and keys in float64."""
+"""Rankings of a gallery, on arrays in float64; on the sphere with torch, which is loaded for that."""
 
 from math import prod
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from surefind.embeddings import Embeddings, Gaussians, check_embeddings
-from surefind.functional.vmf import inner_product, sphere_terms
+from surefind.embeddings import Gaussians
 
 Array = NDArray[np.float64]
 
 RANKINGS = ("expected", "mean")
 _BLOCK = 65_536  # differences at once, so that they stay in a core's cache
-
-
-def gallery_vectors(gallery: Embeddings) -> Tensor:
-    r"""Vectors to index a gallery by, so that an L2 search ranks by the expected distance.
-
-    Squared distances from `query_vectors` to these have the order of E|q - x|^2:
-
-    Gaussians:        [mu, sqrt(D v)],          |.|^2 = E|q - x|^2 - D v_q
-    von Mises-Fisher: [A mu, sqrt(1 - A^2)],    |.|^2 = 2 - 2 A_x cos(q, x)
-
-    On the sphere E|q - x|^2 = 2 - 2 A_q A_x cos(q, x), and A_q > 0 does not change the order.
-
-    Args:
-        gallery: M embeddings.
-
-    Returns:
-        Vectors, (M, D + 1).
-    """
-    check_embeddings("gallery", gallery)
-    if isinstance(gallery, Gaussians):
-        return torch.cat([gallery.mean, (gallery.dim * gallery.var).sqrt()[:, None]], dim=1)
-    length = sphere_terms(gallery.spread, gallery.dim).length[:, None]
-    beyond = (1 - length.square()).clamp(min=0).sqrt()
-    return torch.cat([length * gallery.mean, beyond], dim=1)
-
-
-def query_vectors(query: Embeddings) -> Tensor:
-    """Vectors to search an index of `gallery_vectors` with: [mu, 0].
-
-    Args:
-        query: N embeddings.
-
-    Returns:
-        Vectors, (N, D + 1).
-    """
-    check_embeddings("query", query)
-    return torch.cat([query.mean, query.mean.new_zeros(len(query), 1)], dim=1)
 
 
 def candidate_distances(query: Array, means: NDArray[np.floating]) -> Array:
@@ -97,6 +57,10 @@ def ranking_keys(between: Array, var: Array, *, dim: int, family: str, ranking: 
         return between
     if family == Gaussians.family:
         return np.asarray(between + dim * var)
+    import torch
+
+    from surefind.functional.vmf import sphere_terms
+
     with np.errstate(divide="ignore"):  # var is undefined where an engine found nothing
         kappa = torch.from_numpy(1 / np.asarray(var, dtype=np.float64))
     length = np.asarray(sphere_terms(kappa, dim).length)  # A(1/v), between 0 and 1
@@ -119,6 +83,10 @@ def hit_distances(between: Array, query_var: Array, var: Array, *, dim: int, fam
     if family == Gaussians.family:
         total = query_var[:, None] + var
         return between + dim * total, np.sqrt(2 * dim * total * total + 4 * total * between)
+    import torch
+
+    from surefind.functional.vmf import inner_product
+
     kappa, other = (torch.from_numpy(1 / its) for its in (query_var[:, None], var))
     inner = inner_product(kappa, other, torch.from_numpy(between), dim)
     return 2 - 2 * inner.mean.numpy(), 2 * inner.var.sqrt().numpy()

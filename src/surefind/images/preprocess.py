@@ -1,9 +1,8 @@
 """Preprocessing: resize and normalise pixels; saved with the weights of an encoder."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from pydantic import Field, FiniteFloat
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from surefind.validation import check_choice, check_fields, check_names
+from surefind.validation import check_choice, check_fields
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -72,12 +71,6 @@ class Preprocessing:
         std = torch.tensor(self.std, device=batch.device)[:, None, None]
         mean = torch.tensor(self.mean, device=batch.device)[:, None, None]
         return batch.float().mul_(1 / (255 * std)).sub_(mean / std)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Rebuild from the values of JSON; an unknown name raises InvalidArgument."""
-        check_names(cls, values, argument="preprocessing")
-        return cls(**values)
 
     def _scale(self, pixels: Tensor, height: int, width: int) -> Tensor:
         if pixels.shape[1:] == (height, width):

@@ -83,10 +83,14 @@ INT8 = "-int8-"  # in the fingerprints of int8 models
 def load_encoder(folder: IndexFolder, fingerprint: str) -> ImageEncoder:
     """Load the model in the folder; raise InvalidArgument if it did not make the rows."""
     _check_has_model(folder, fingerprint)
-    from surefind.encoders.open import open_encoder
+    if INT8 in fingerprint:
+        from surefind.encoders.onnx import OnnxEncoder
 
-    runtime = "onnx-int8" if INT8 in fingerprint else "torch"
-    encoder = open_encoder(folder.model, runtime=runtime)
+        encoder: ImageEncoder = OnnxEncoder.load(folder.model, "int8")
+    else:
+        from surefind.encoders.encoder import Encoder
+
+        encoder = Encoder.load(folder.model)
     check_same_model(encoder.fingerprint, fingerprint, whose=str(folder.model))
     return encoder
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, Self, overload
 from uuid import uuid4
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -29,8 +29,8 @@ from surefind.confidence.calibration import (
 )
 from surefind.confidence.class_table import LABEL, ClassTable, ClassTracker
 from surefind.confidence.neighbours import LocalDensity
-from surefind.embeddings import POINT_VAR, Embeddings, Gaussians, VonMisesFisher
-from surefind.engines.base import Engine, EngineError, Rows, Space
+from surefind.embeddings import LARGEST, POINT_VAR, Embeddings, Gaussians, VonMisesFisher
+from surefind.engines.base import Engine, EngineError, Queries, Rows, Space
 from surefind.engines.filters import Metadata, Value
 from surefind.engines.knn import Nearest, engine_view, names_of, nearest
 from surefind.engines.registry import attached_url, create_engine, open_engine, same_columns, without_password
@@ -295,7 +295,7 @@ class Index(Summary):
         return IndexedItem(rows.ids[0], rows.metadata[0], rows.embeddings, rows.digests[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (type(self), self.folder, self._url, self._given_encoder)
+        return partial(type(self).open, self.folder, engine=self._url, encoder=self._given_encoder), ()
 
     def update(self, id: str, metadata: Mapping[str, Value | None]) -> None:  # noqa: A002
         """Change metadata of an image; None removes a field, others stay.
@@ -394,6 +394,8 @@ class Index(Summary):
         """Add embeddings; `fingerprint`, if given, must be that of the index's model."""
         if fingerprint is not None:
             self.check_model(fingerprint, "what made the embeddings")
+        import torch
+
         self.space.check(embeddings)
         if not replace and (known := list(self._engine.digests_of(ids))):
             from surefind.search.ingest import already_there
@@ -570,11 +572,10 @@ class Index(Summary):
         """
         request = self.check_search(k, ranking=ranking, where=where, radius=radius, expand=expand, kind=kind)
         vectors = as_vectors(queries, self.space.dim if self.has_model else None)
-        if vectors is not None:
-            queries = self.embed(vectors)
-        if isinstance(queries, Embeddings):
-            names = [f"embedding {row}" for row in range(len(queries))]
-            results = self.answer(queries, names, request)
+        query = queries if vectors is None else self.as_queries(vectors)
+        if isinstance(query, Embeddings | Queries):
+            names = [f"embedding {row}" for row in range(len(query.mean))]
+            results = self.answer(query, names, request)
             return results[0] if vectors is not None and vectors.ndim == 1 else results
         from surefind.encoders.image_encoder import list_images
         from surefind.search.ingest import name_of
@@ -594,6 +595,8 @@ class Index(Summary):
         Raises:
             InvalidArgument: They have another width, or are not finite.
         """
+        import torch
+
         mean = torch.from_numpy(np.atleast_2d(vectors).astype(np.float32))
         if mean.shape[1] != self.space.dim:
             raise InvalidArgument("vectors", expected=f"{self.space.dim} numbers each", got=str(mean.shape[1]))
@@ -602,6 +605,13 @@ class Index(Summary):
         if self.space.family == Gaussians.family:
             return Gaussians(mean, var)
         return VonMisesFisher(torch.nn.functional.normalize(mean, dim=1), 1 / var)
+
+    def as_queries(self, vectors: NDArray[np.floating]) -> Queries:
+        """Return what `embed` does as arrays: of points without torch, which takes a second to load."""
+        mean = np.atleast_2d(vectors).astype(np.float32)
+        fits = mean.shape[1] == self.space.dim and bool((np.abs(mean) <= LARGEST).all())
+        plain = self.space.family == Gaussians.family and self._upgrade_heads.get() is None
+        return self.space.queries(mean if fits and plain else self.embed(vectors))
 
     def search_views(
         self,
@@ -649,7 +659,6 @@ class Index(Summary):
     def nearest(self, query: Embeddings, k: int = 5, *, ranking: str | None = None, where: Wanted = None) -> Nearest:
         """Search many queries; return arrays without metadata."""
         request = search_request(self._engine, k, ranking, where)
-        self.space.check(query)
         return nearest(self._engine, query, request.k, ranking=request.ranking, where=request.where)
 
     def check_search(
@@ -659,9 +668,9 @@ class Index(Summary):
         calibrated = self.calibrated is not None
         return search_request(self._engine, k, ranking, where, calibrated=calibrated, **options)
 
-    def answer(self, query: Embeddings, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
+    def answer(self, query: Embeddings | Queries, names: Sequence[str], request: SearchRequest) -> list[SearchResult]:
         """Search with these names of the queries, and options that `check_search` returned."""
-        return answer(self._engine, self.space.queries(query), names, request, self._calibrations.judge_of(request))
+        return answer(self._engine, query, names, request, self._calibrations.judge_of(request))
 
     def calibrate(
         self,
@@ -849,7 +858,3 @@ class Index(Summary):
         newer._encoder = self._encoder
         newer._calibrations.judge()  # reads calibration and classes before the first query
         return newer
-
-
-def _reopened(cls: type[Index], folder: Path, url: str | None, encoder: ImageEncoder | None) -> Index:
-    return cls.open(folder, engine=url, encoder=encoder)

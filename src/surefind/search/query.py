@@ -5,16 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind.confidence.class_table import LABEL, labels_of
 from surefind.confidence.evidence import NEIGHBOURS, embeddings_of
 from surefind.confidence.judge import Judge
+from surefind.embeddings import Embeddings
 from surefind.engines.base import Engine, Queries, Rows
 from surefind.engines.filters import Where
 from surefind.engines.knn import Nearest, engine_view, names_of, nearest, records_of
 from surefind.errors import InvalidArgument, SurefindError
-from surefind.functional import expand, hit_match_probability
 from surefind.functional.ranking import RANKINGS, hit_distances
 from surefind.search.hits import Hit, SearchResult
 from surefind.validation import check_choice, check_number, check_whole
@@ -33,16 +32,16 @@ class UnknownItem(SurefindError, KeyError):
     __str__ = Exception.__str__  # that of KeyError adds quotes
 
 
-def as_vectors(queries: object, dim: int | None) -> NDArray[np.floating] | None:
+def as_vectors(queries: Any, dim: int | None) -> NDArray[np.floating] | None:
     """Return queries as one vector (D,) or several (N, D); None if they are images.
 
     `dim` is the width that tells vectors from images; None where there are no images.
     """
-    if isinstance(queries, Tensor):
-        queries = queries.detach().cpu().numpy()
+    if hasattr(queries, "layout"):  # a tensor
+        queries = np.asarray(queries.detach().cpu())
     elif isinstance(queries, list | tuple) and len(queries):
         first = queries[0]
-        if isinstance(first, Tensor | np.ndarray) and first.ndim == 1:
+        if getattr(first, "ndim", None) == 1:
             queries = np.stack([np.asarray(one) for one in queries])
         elif isinstance(first, float | np.floating | list | tuple):
             try:
@@ -138,12 +137,13 @@ def search_request(
 
 
 def answer(
-    engine: Engine, query: Queries, names: Sequence[str], request: SearchRequest, judge: Judge | str
+    engine: Engine, query: Embeddings | Queries, names: Sequence[str], request: SearchRequest, judge: Judge | str
 ) -> list[SearchResult]:
     """Return one result per query; their names are ids if they are inside the index.
 
     `judge` is a calibration, or the reason why there is no confidence.
     """
+    arrays = engine.space.queries(query)
     k = request.k if isinstance(judge, str) else max(request.k, NEIGHBOURS)
     where, ranking = request.where, request.candidates
     if not isinstance(judge, str) and judge.classes is None and request.variant:
@@ -151,7 +151,7 @@ def answer(
         where, ranking = None, engine.space.ranking
     results: list[SearchResult] = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
-        some, own = query.at(slice(start, start + QUERIES_AT_ONCE)), names[start : start + QUERIES_AT_ONCE]
+        some, own = arrays.at(slice(start, start + QUERIES_AT_ONCE)), names[start : start + QUERIES_AT_ONCE]
         if request.expand:
             some = _expanded(engine, some, request)
         near = nearest(engine, some, k + (request.inside is not None), ranking=ranking, where=where)
@@ -172,6 +172,8 @@ def answer(
 
 
 def _expanded(engine: Engine, query: Queries, request: SearchRequest) -> Queries:
+    from surefind.functional.fusion import expand
+
     space = engine.space
     near = nearest(engine, query, request.expand, ranking=request.candidates, where=request.where)
     own = space.embeddings(query.vectors, query.var)
@@ -194,14 +196,16 @@ def _describe(
     if isinstance(judge, str):
         near = near.at((slice(None), slice(request.k)))
     records, place = records_of(engine, near)
-    labels = labels_of(records.metadata, LABEL if isinstance(judge, str) else judge.field)
     expected, std = hit_distances(near.distance, query.var, near.var, dim=space.dim, family=space.family)
     within = sure = np.full(near.keys.shape, None)
     keys = expected if request.ranking == "expected" else near.distance
     if request.radius is not None and width:
+        from surefind.functional.distance import hit_match_probability
+
         within = hit_match_probability(
             near.distance, query.var, near.var, request.radius, dim=space.dim, family=space.family
         )
+    labels = labels_of(records.metadata, LABEL if isinstance(judge, str) else judge.field)
     answers: list[dict[str, Any]]
     if isinstance(judge, str):
         answers = [{"uncalibrated": judge} for _ in names]

@@ -1,23 +1,25 @@
 """Read vectors, ids and labels from .npz, .npy and .parquet files, and check them."""
 
+from __future__ import annotations
+
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from surefind.confidence.class_table import is_missing
-from surefind.datasets.table import pyarrow_package
 from surefind.embeddings import LARGEST, POINT_VAR, Gaussians
 from surefind.errors import InvalidArgument, InvalidFile
 from surefind.validation import nearest
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KNOWN_NAMES = {  # recognised names of arrays and columns
     "vectors": ("vectors", "embeddings", "x", "features", "means", "vector", "embedding", "mean"),
@@ -28,7 +30,7 @@ BROKEN = (
     OSError, TypeError, ValueError, EOFError, RuntimeError, MemoryError,
     zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-Values = NDArray[np.floating] | Tensor
+Values: TypeAlias = "NDArray[np.floating] | Tensor"
 Arrays = dict[str, NDArray[Any] | str]  # str: why an array cannot be used
 
 
@@ -110,6 +112,8 @@ def _read_npy(path: Path) -> Arrays:
 
 
 def _read_parquet(path: Path) -> Arrays:
+    from surefind.datasets.table import pyarrow_package
+
     compute = pyarrow_package("pyarrow.compute", path)
     types = pyarrow_package("pyarrow", path).types
     # Without partitioning: a folder named label=cat adds no column.
@@ -154,9 +158,9 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
             )
         values = np.column_stack(numbers)  # one column per dimension
     checked = as_vectors(values)
-    empty = (checked == 0).all(dim=1).nonzero()
+    empty = np.flatnonzero((checked == 0).all(axis=1))
     if len(empty):
-        raise InvalidFile(f"{path}: {len(empty)} of {len(checked)} vectors are all zeros (first: row {int(empty[0])})")
+        raise InvalidFile(f"{path}: {len(empty)} of {len(checked)} vectors are all zeros (first: row {empty[0]})")
     texts = [] if labels is None else as_texts(_taken(arrays, labels), len(checked))
     check_all_labelled(texts)
     keys = [f"row {row}" for row in range(len(checked))]
@@ -165,7 +169,7 @@ def _vectors_of(path: Path, arrays: Arrays, names: Mapping[str, str | None]) -> 
     (twice, count), *_ = Counter(keys).most_common(1)
     if count > 1:
         raise InvalidArgument("ids", expected="a different one for each vector", got=f"{twice!r} {count} times")
-    return Vectors(checked.numpy(), tuple(keys), tuple(texts))
+    return Vectors(checked, tuple(keys), tuple(texts))
 
 
 def _choose(role: str, given: str | None, arrays: Arrays, *, fitting: Collection[str]) -> str | None:
@@ -208,21 +212,19 @@ def _listed(arrays: Arrays) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "nothing"
 
 
-def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
+def as_vectors(vectors: Values, dim: int | None = None) -> NDArray[np.float32]:
     """Return vectors as (N, D) float32; raise InvalidArgument unless they are finite numbers."""
     given = _float32(vectors)
-    if given.ndim != 2 or dim not in (None, given.shape[1]) or not given.numel():
+    if given.ndim != 2 or dim not in (None, given.shape[1]) or not given.size:
         raise InvalidArgument(
-            "vectors",
-            expected=f"vectors of one model, (N, {'D' if dim is None else dim})",
-            got=f"shape {tuple(given.shape)}",
+            "vectors", expected=f"vectors of one model, (N, {'D' if dim is None else dim})", got=f"shape {given.shape}"
         )
-    bad = (~(given.abs() <= LARGEST).all(dim=1)).nonzero()  # NaN too
+    bad = np.flatnonzero(~(np.abs(given) <= LARGEST).all(axis=1))  # NaN too
     if len(bad):
         raise InvalidArgument(
             "vectors",
             expected=f"finite numbers of at most {LARGEST:g}",
-            got=f"{len(bad)} of {len(given)} rows with others (first: row {int(bad[0])})",
+            got=f"{len(bad)} of {len(given)} rows with others (first: row {bad[0]})",
         )
     return given
 
@@ -230,12 +232,12 @@ def as_vectors(vectors: Values, dim: int | None = None) -> Tensor:
 def as_points(vectors: Values, dim: int | None = None) -> Gaussians:
     """Return vectors (N, D) as embeddings without variance."""
     mean = as_vectors(vectors, dim)
-    return Gaussians(mean, mean.new_full((len(mean),), POINT_VAR))
+    return Gaussians(mean, np.full(len(mean), POINT_VAR))
 
 
 def as_texts(values: Sequence[object] | NDArray[Any] | None, count: int, *, what: str = "labels") -> list[str]:
     """Return one text for each vector, "" where it is missing (nan, None or nothing)."""
-    if isinstance(values, np.ndarray | Tensor):
+    if values is not None and hasattr(values, "reshape"):  # an array or a tensor
         values = values.reshape(-1).tolist()
     if values is None or len(values) != count:
         got = "none" if values is None else str(len(values))
@@ -265,13 +267,13 @@ def _text(value: object) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _float32(vectors: object) -> Tensor:
+def _float32(vectors: Any) -> NDArray[np.float32]:
     """Convert to float32; read-only arrays are copied."""
     got = f"{type(vectors).__name__} of {getattr(vectors, 'dtype', None)}"
-    if isinstance(vectors, Tensor):
-        numbers = vectors.layout == torch.strided and not vectors.dtype.is_complex
-        if numbers and vectors.dtype != torch.bool:
-            return vectors.detach().cpu().float()
+    if hasattr(vectors, "layout"):  # a tensor
+        kind = str(vectors.dtype)
+        if str(vectors.layout) == "torch.strided" and "complex" not in kind and "bool" not in kind:
+            return np.asarray(vectors.detach().cpu().float())
         got += f", {vectors.layout}"
     else:
         try:
@@ -280,5 +282,5 @@ def _float32(vectors: object) -> Tensor:
             array, got = np.empty(0, object), str(error)
         if array.dtype.kind in "fiu":
             with np.errstate(over="ignore"):  # checked by the caller
-                return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
+                return np.require(array, np.float32, ["C", "W"])
     raise InvalidArgument("vectors", expected="an array or tensor of real numbers, (N, D)", got=got)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import torch
 
 from surefind.confidence.calibrate import (
     CalibrationTargets,
@@ -188,7 +189,7 @@ def calibrate(
     Raises:
         InvalidArgument: Vectors or labels are invalid or too few.
     """
-    given = as_vectors(vectors)
+    given = torch.from_numpy(as_vectors(vectors))
     names = as_texts(labels, len(given))
     check_all_labelled(names)
     check_queries(np.unique(names, return_inverse=True)[1])  # before the work
