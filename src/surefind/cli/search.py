@@ -170,7 +170,6 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folde
     judged = next((result for result in results if result.verdict), None)
     kept = any(result.guaranteed for result in results)
     if judged is not None and (calibration := index.calibration_of(judged)) is not None:
-        images = len(index)
         lines.append(f"calibrated: {made_with(calibration)}")
         if kept:
             lines.append(guaranteed(calibration.guarantee))
@@ -178,8 +177,8 @@ def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folde
             lines.append("Not guaranteed: see surefind info.")
         else:
             lines.append("Not guaranteed: the guarantee is for plain searches of the index as calibrated.")
-        if not calibration.origin.variant:
-            change = gallery_change(calibration, images, folder=folder)
+        if not kept and not calibration.origin.variant:
+            change = gallery_change(calibration, len(index), folder=folder)
     if lines:
         print(*map(printable, lines), sep="\n")
     if change is not None:
