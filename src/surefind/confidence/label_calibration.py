@@ -55,7 +55,6 @@ def collect_label_data(
     engine: Engine, queries: LabelledQueries, table: ClassTable, *, progress: Callable[[int], None] = lambda _: None
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
-    means = queries.embeddings.mean.numpy()
     labels = labels_of(queries.facts, table.field)
     codes = table.codes_of(labels)
     distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
@@ -67,7 +66,7 @@ def collect_label_data(
         order = np.argsort(away[rows], axis=1, kind="stable")[:, :width]
         return rows, label_neighbourhood(
             table,
-            means[rows],
+            queries.at(rows).embeddings.mean.numpy(),
             np.take_along_axis(away[rows], order, axis=1),
             np.take_along_axis(code[rows], order, axis=1),
             own=codes[rows],
