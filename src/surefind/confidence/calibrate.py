@@ -51,7 +51,7 @@ from surefind.confidence.labelled_queries import (
     is_labelled,
 )
 from surefind.confidence.match_model import crossfitted, fit_confidence, folds_of
-from surefind.confidence.neighbours import Flags, LocalDensity, copies_among, first_copies
+from surefind.confidence.neighbours import MEASURED_AT_ONCE, Flags, LocalDensity, copies_among, first_copies
 from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
 from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
@@ -59,7 +59,7 @@ from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.serialization import class_hashes
 from surefind.engines.base import Engine
 from surefind.engines.filters import Metadata
-from surefind.engines.knn import nearest
+from surefind.engines.knn import names_of, nearest
 from surefind.errors import InvalidArgument
 from surefind.images.catalog import Catalog
 from surefind.images.loader import digest_of
@@ -133,8 +133,7 @@ def fit_label_calibration(
     """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
     fitted = fit_labels(data, prior)
     queries, share = len(data.own), targets.unknown_share
-    first = fitted.model.probabilities(fitted.near).first
-    genuine = label_answers(fitted.each[:queries], first[:queries], data.near.code)
+    genuine = label_answers(fitted.each[:queries], fitted.first[:queries], data.near.code)
     among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
     # Queries whose class is hidden stand for those of unknown classes, as many as requested.
     hidden = data.unknown[0]
@@ -146,7 +145,7 @@ def fit_label_calibration(
     near = fitted.near.at(rows)
     match = (near.code == own[:, None]) & (near.code >= 0)
     each = fitted.each[rows] * known_share(fitted.log_odds[rows], share)[:, None]
-    answers = label_answers(each, first[rows], near.code)
+    answers = label_answers(each, fitted.first[rows], near.code)
     right = (answers.code[:, 0] == own) & (own >= 0)
     sure = answers.probability[:, 0]
     curve = curve_of(sure, right, match, near.distance, fold)
@@ -433,7 +432,8 @@ def embedded_queries(
         )
     rows = _sample_rows(len(query), seed).tolist()
     facts = [{} if is_missing(labels[row]) else {field: str(labels[row])} for row in rows]
-    return _queries(query[rows], facts, [""] * len(rows), field=field, at_least=at_least)
+    some = query[rows] if len(rows) < len(query) else query
+    return _queries(some, facts, [""] * len(rows), field=field, at_least=at_least)
 
 
 def _queries(
@@ -498,14 +498,13 @@ def _equal_row_ids(engine: Engine, queries: Embeddings) -> list[str]:
 
     Embeddings have no digest; a query that finds itself would make every first hit right.
     """
-    near, names = nearest(engine, queries, 1, ranking="mean"), [""] * len(queries)
-    if not near.keys.shape[1]:
-        return names
-    equal = np.flatnonzero(copies_among(near, queries.mean.double().numpy())[:, 0])
-    keys, place = np.unique(near.keys[equal, 0], return_inverse=True)  # equal queries share a row
-    ids = engine.records(keys).ids
-    for row, its in zip(equal, place, strict=True):
-        names[row] = ids[its]
+    names: list[str] = []
+    for start in range(0, len(queries), MEASURED_AT_ONCE):
+        some = queries[start : start + MEASURED_AT_ONCE]
+        near = nearest(engine, some, 1, ranking="mean")
+        equal = copies_among(near, some.mean.double().numpy())
+        found = names_of(engine, near._replace(ranked_by=np.where(equal, near.ranked_by, np.inf)))
+        names += [name[0] if name else "" for name in found.tolist()]
     return names
 
 

@@ -55,19 +55,18 @@ def collect_label_data(
     engine: Engine, queries: LabelledQueries, table: ClassTable, *, progress: Callable[[int], None] = lambda _: None
 ) -> LabelData:
     """Search for each query; queries with fewer than NEIGHBOURS other images are dropped."""
-    means = queries.embeddings.mean.double().numpy()
     labels = labels_of(queries.facts, table.field)
     codes = table.codes_of(labels)
     distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
+    width = min(NEIGHBOURS, max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0))))
 
     def look(away: Numbers, left: Numbers, classes: int) -> tuple[Rows, LabelNeighbourhood]:
         """Return the queries with enough neighbours in a gallery, and these neighbours."""
-        width = min(NEIGHBOURS, away.shape[1])
         rows = np.flatnonzero(np.isfinite(away).sum(axis=1) >= width)
         order = np.argsort(away[rows], axis=1, kind="stable")[:, :width]
         return rows, label_neighbourhood(
             table,
-            means[rows],
+            queries.at(rows).embeddings.mean.numpy(),
             np.take_along_axis(away[rows], order, axis=1),
             np.take_along_axis(code[rows], order, axis=1),
             own=codes[rows],
@@ -100,8 +99,8 @@ def _search(
 ) -> tuple[Numbers, Codes, Numbers, int]:
     """Search batch by batch, without the queries themselves and their copies.
 
-    Returns ascending distances (Q, F), infinite where there are fewer, and classes (Q, F) of the
-    nearest rows; the number of rows left out that are of the query's class, (Q,); the number of
+    Returns distances (Q, F), infinite where there are fewer, and classes (Q, F) of the nearest
+    rows; the number of rows left out that are of the query's class, (Q,); the number of
     copies. Every row that is found is read once.
     """
     cache, field = RowCache(engine, table.field), table.field
@@ -124,9 +123,6 @@ def _search(
                 copies += sum(hit != name for hit in gone)
                 left_out[query] = max(len(gone), name != "")  # an approximate search may miss it
         progress(int(batch[-1]) + 1)
-    most = max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0)))
-    order = np.argsort(distance, axis=1, kind="stable")[:, :most]
-    distance, code = (np.take_along_axis(its, order, axis=1) for its in (distance, code))
     return distance, code, left_out, copies
 
 
@@ -139,6 +135,7 @@ class LabelFit(NamedTuple):
     model: LabelModel
     known: Logistic
     near: LabelNeighbourhood
+    first: Flags  # (Q + U, K), whether a neighbour is the nearest of its class
     each: Numbers  # (Q + U, K), probability of the class of each neighbour
     log_odds: Numbers  # (Q + U,), that the class is in the gallery
 
@@ -148,13 +145,14 @@ def fit_labels(data: LabelData, prior: LabelModel) -> LabelFit:
     rows, unknown = data.unknown
     near, folds = LabelNeighbourhood.joined([data.near, unknown]), np.r_[data.fold, data.fold[rows]]
     each, log_odds = np.empty(near.code.shape), np.empty(len(folds))
+    first = np.empty(near.code.shape, dtype=bool)
     for fold in np.unique(folds):
         model, known = _fit(data, data.fold != fold, prior)
         found = model.probabilities(near.at(folds == fold))
-        each[folds == fold] = found.each
+        first[folds == fold], each[folds == fold] = found.first, found.each
         log_odds[folds == fold] = known.log_odds(found.known)
     model, known = _fit(data, np.ones(len(data.own), dtype=bool), prior)
-    return LabelFit(model, known, near, each, log_odds)
+    return LabelFit(model, known, near, first, each, log_odds)
 
 
 def _fit(data: LabelData, used: Flags, prior: LabelModel) -> tuple[LabelModel, Logistic]:
@@ -185,9 +183,8 @@ def fit_label_model(
     Where the `own` class is not among the neighbours, none is right. The temperature of the prior is
     kept, unless all its weights are 0. `weights` are those of the queries, by default 1.
     """
-    columns = label_columns(near)
-    standard = prior.standard(columns)
-    first, queries = columns.first, np.arange(len(own))
+    standard = prior.standard(label_columns(near))
+    first, queries = standard.first, np.arange(len(own))
     right = (near.code == own[:, None]) & first
     answer = np.where(right.any(axis=1), right.argmax(axis=1), first.shape[1])
     weight = np.ones(len(own)) if weights is None else weights

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ FARTHEST_MEAN = 10.0  # largest log distance to a mean relative to the spread, w
 SMALLEST_SHARE = 0.02  # added to shares before their logarithm
 SMALLEST_WIDTH = 1e-3  # added to the inverse local dimension
 QUERIES_AT_ONCE = 64  # whose class means are gathered
+JUDGED_AT_ONCE = 512  # queries, with K x K comparisons of their neighbours
 TINY = float(np.finfo(np.float64).tiny)
 
 Flags = NDArray[np.bool_]
@@ -39,7 +40,7 @@ class LabelNeighbourhood(NamedTuple):
     size: Numbers  # (Q,), log of the average number of images in a class
     classes: Numbers  # (Q,), log of the number of classes
 
-    def at(self, rows: NDArray[np.generic]) -> "LabelNeighbourhood":
+    def at(self, rows: Any) -> "LabelNeighbourhood":
         """Select queries."""
         return LabelNeighbourhood(*(column[rows] for column in self))
 
@@ -50,7 +51,7 @@ class LabelNeighbourhood(NamedTuple):
 
 def label_neighbourhood(
     table: ClassTable,
-    query: Numbers,
+    query: NDArray[np.floating],
     distance: Numbers,
     code: Codes,
     *,
@@ -68,14 +69,15 @@ def label_neighbourhood(
     `own` classes are known, `left_out` images of these are the query or its copies, (Q,). `classes` is the
     number to choose from, (Q,), by default all of the table.
     """
-    lengths = np.square(query).sum(axis=1)[:, None]
     known = np.maximum(code, 0)
     if not len(table.names):
         table = table.changed(np.zeros((1, query.shape[1])), ["-"])  # for lookups only
-    products = np.empty(known.shape)
+    products, lengths = np.empty(known.shape), np.empty((len(query), 1))
     for start in range(0, len(query), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
-        products[some] = np.einsum("qd,qkd->qk", query[some], table.sums[known[some]])
+        wide = query[some].astype(np.float64)
+        products[some] = np.einsum("qd,qkd->qk", wide, table.sums[known[some]])
+        np.square(wide).sum(axis=1, out=lengths[some, 0])
     count, sums, squares = table.counts[known], table.squared_sums[known], table.squares[known]
     size = table.images / max(table.classes, 1)
     inside = np.zeros((len(query), 1)) if left_out is None else (left_out > 0)[:, None]
@@ -217,6 +219,9 @@ class LabelColumns(NamedTuple):
 
 def label_columns(near: LabelNeighbourhood) -> LabelColumns:
     """Compute the evidence columns."""
+    if len(near.code) > JUDGED_AT_ONCE:
+        blocks = (near.at(slice(at, at + JUDGED_AT_ONCE)) for at in range(0, len(near.code), JUDGED_AT_ONCE))
+        return LabelColumns(*map(np.concatenate, zip(*map(label_columns, blocks), strict=True)))
     its = _Evidence(near)
     of_class = [values(its) for _, values in CLASS_COLUMNS.values()]
     of_query = {name: values(its) for name, values in QUERY_COLUMNS.items()}
@@ -276,12 +281,12 @@ class LabelModel:
     def standard(self, columns: LabelColumns) -> LabelColumns:
         """Clip and standardise columns."""
         split = columns.of_class.shape[-1]
-        scaled = [
-            (np.clip(values, low, high) - centre) / scale
-            for values, (low, high, centre, scale) in (
-                (columns.of_class, self._ranges[:, :split]), (columns.of_query, self._ranges[:, split:])
-            )
-        ]  # fmt: skip
+        ranges = self._ranges[:, :split], self._ranges[:, split:]
+        scaled = []
+        for values, (low, high, centre, scale) in zip((columns.of_class, columns.of_query), ranges, strict=True):
+            standard = np.clip(values, low, high)
+            standard -= centre
+            scaled.append(np.divide(standard, scale, out=standard))
         return columns._replace(of_class=scaled[0], of_query=scaled[1])
 
 

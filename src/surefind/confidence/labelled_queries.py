@@ -139,7 +139,9 @@ class LabelledQueries(NamedTuple):
     copies: int = 0  # of these queries, left out
 
     def at(self, rows: Rows) -> "LabelledQueries":
-        """Select queries."""
+        """Select queries; all of them without a copy."""
+        if np.array_equal(rows, np.arange(len(self.facts))):
+            return self
         return self._replace(
             embeddings=self.embeddings[rows.tolist()],
             facts=[self.facts[row] for row in rows],

@@ -20,7 +20,7 @@ ROUNDING = 1e-10  # of the squared lengths; see `is_copy`
 GROWTH = 4  # factor by which more rows are fetched if too few remain
 PROJECTIONS = 8
 REACH = 2.1 * ROUNDING**0.5  # directions and logarithms of lengths of copies differ by less
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 1024
 WIDTH = NEIGHBOURS + 1  # one more, since a query in the gallery is removed
 MEASURED_AT_ONCE = 1024  # rows, with the vectors of their neighbours in memory
 

@@ -171,14 +171,13 @@ def nearest_rows(query: Tensor, gallery: Tensor, k: int, *, itself: Tensor | Non
     rows, distances = [], []
     for start in range(0, len(query), QUERIES_AT_ONCE):
         block = query[start : start + QUERIES_AT_ONCE]
-        own = None if itself is None else itself[start : start + QUERIES_AT_ONCE]
         _, near = faiss.knn(block.numpy(), gallery.numpy(), found + (itself is not None))
         candidates = torch.from_numpy(near).sort(dim=1).values
         between = torch.empty(candidates.shape)
         for column, chosen in enumerate(candidates.T):
             torch.sum((gallery[chosen] - block).square_(), dim=1, out=between[:, column])
-        if own is not None:
-            between[candidates == own[:, None]] = torch.inf  # comes last, and is cut off
+        if itself is not None:  # comes last, and is cut off
+            between[candidates == itself[start : start + QUERIES_AT_ONCE, None]] = torch.inf
         between, order = between.sort(dim=1, stable=True)
         rows.append(candidates.gather(1, order)[:, :found])
         distances.append(between[:, :found])

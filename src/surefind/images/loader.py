@@ -148,8 +148,8 @@ def digest_of(source: ImageSource) -> str:
     return digest.hexdigest()
 
 
-def file_digests(files: Sequence[Path]) -> list[str]:
+def file_digests(files: Sequence[str | Path]) -> list[str]:
     """Return the sha256 of each file that may have a copy; "" if no other has its size."""
-    sizes = [file.stat().st_size if file.is_file() else -1 for file in files]
+    sizes = [os.path.getsize(file) if os.path.isfile(file) else -1 for file in files]  # noqa: PTH113, PTH202
     alike = Counter(sizes)
     return [digest_of(file) if size >= 0 and alike[size] > 1 else "" for file, size in zip(files, sizes, strict=True)]

@@ -149,7 +149,7 @@ def each_once(given: Embedded) -> Embedded:
     """
     catalog, embeddings = given.catalog, given.embeddings
     order = np.argsort([not is_query for is_query in catalog.queries] or [0] * len(catalog), kind="stable")
-    digests = file_digests([catalog.file(row) for row in order])
+    digests = file_digests([f"{catalog.root}/{catalog.paths[row]}" for row in order])  # a Path each takes long
     means = _rows_of(embeddings, order).numpy()
     labels = [catalog.labels[row] for row in order] if catalog.labels else ()
     first = order[first_copies(means, digests, labels=labels)]
@@ -290,10 +290,7 @@ class Scored(NamedTuple):
     def at(self, rows: Tensor) -> Self:
         """Select queries."""
         return self._replace(
-            hits=self.hits[rows],
-            n_matches=self.n_matches[rows],
-            groups=self.groups[rows],
-            foreign=self.foreign[rows],
+            **{name: getattr(self, name)[rows] for name in ("hits", "n_matches", "groups", "foreign")},
             signals={name: signal[rows] for name, signal in self.signals.items()},
             probability={name: values[rows] for name, values in self.probability.items()},
             difficulty=None if self.difficulty is None else self.difficulty[rows],

@@ -123,12 +123,12 @@ def crossfit_probability(
         if right in (0, n):
             probability[judged] = (right + 0.5) / (n + 1)
             continue
-        scaled = uncertainty
+        scaled = uncertainty[np.r_[some, np.flatnonzero(judged)]]
         if not platt:  # logit of the rank; ties are half way between both sides
-            known = np.sort(uncertainty[some])
-            sides = (np.searchsorted(known, uncertainty, side=side) for side in ("left", "right"))
+            known = np.sort(scaled[:n])
+            sides = (np.searchsorted(known, scaled, side=side) for side in ("left", "right"))
             rank = (sum(sides) / 2 + 0.5) / (n + 1)
             scaled = np.log(rank / (1 - rank))
-        model = fit_logistic(scaled[some, None], correct[some], directions=(0,), penalty=PENALTY)
-        probability[judged] = model.probability(scaled[judged, None])
+        model = fit_logistic(scaled[:n, None], correct[some], directions=(0,), penalty=PENALTY)
+        probability[judged] = model.probability(scaled[n:, None])
     return probability
