@@ -1,13 +1,11 @@
 """The logarithm of the normal distribution function, exact and quick in both tails."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from surefind.functional._autograd import LARGEST_SLOPE, call
+from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -19,7 +17,19 @@ _SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0)
 
 def log_normal_cdf(gap: Tensor, var: Tensor) -> Tensor:
     """log Phi(gap / sqrt(var)), with relative accuracy wherever it is not as good as 0."""
-    return call(_LogNormalCdf, *torch.broadcast_tensors(gap, var))
+    return with_slopes(normal_cdf_with_slopes, *torch.broadcast_tensors(gap, var))
+
+
+def normal_cdf_with_slopes(gap: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """log Phi(gap / sqrt(var)), and its slopes by the two."""
+    inverse_std = var.rsqrt()
+    z = (gap * inverse_std).contiguous()
+    below, slope = log_cdf_and_slope(z)
+    above = torch.log1p(z.clamp(0, _FAR[z.dtype]).mul_(math.sqrt(0.5)).erfc_().mul_(-0.5))
+    value = torch.lerp(above, below, share_below(z))  # torch.where is far slower
+    by_gap = slope.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
+    by_var = z.mul_(inverse_std).mul_(by_gap).mul_(-0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
+    return value, (by_gap, by_var)
 
 
 def log_cdf_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -45,25 +55,6 @@ def log_cdf_and_slope(z: Tensor) -> tuple[Tensor, Tensor]:
 def share_below(z: Tensor) -> Tensor:
     """1 where z < 0, 0 where z > 0, to select by multiplication: torch.where is far slower."""
     return torch.copysign(torch.ones((), dtype=z.dtype, device=z.device), z).mul_(-0.5).add_(0.5)
-
-
-class _LogNormalCdf(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, gap: Tensor, var: Tensor) -> Tensor:
-        inverse_std = var.rsqrt()
-        z = (gap * inverse_std).contiguous()
-        below, slope = log_cdf_and_slope(z)
-        above = torch.log1p(z.clamp(0, _FAR[z.dtype]).mul_(math.sqrt(0.5)).erfc_().mul_(-0.5))
-        value = torch.lerp(above, below, share_below(z))  # torch.where is far slower
-        by_gap = slope.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
-        by_var = z.mul_(inverse_std).mul_(by_gap).mul_(-0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
-        ctx.save_for_backward(by_gap, by_var)
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-        return tuple(slope * grad for slope in ctx.saved_tensors)
 
 
 def _mills_series(r: Tensor) -> Tensor:

@@ -6,13 +6,12 @@ b = 2 w p. Here s and p keep all digits both at t = 0 and next to the poles.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from surefind.functional._autograd import LARGEST_SLOPE, call
+from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.normal import log_cdf_and_slope, share_below
 from surefind.functional.quadratic_form import ChiSquares, QuadraticForm, chi_squares
 
@@ -44,23 +43,15 @@ def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
     and where float32 overflows it is computed in float64. The gradient is that of this expression.
     """
     flat, shape = form.flat_with(gap, wide=False)
-    return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
 
-
-class _LogCdf(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dof: int, *tensors: Tensor) -> Tensor:
-        value, slopes = _evaluate(tensors, dof)
+    def compute(*tensors: Tensor) -> tuple[Tensor, list[Tensor]]:
+        value, slopes = _evaluate(tensors, form.dof)
         if value.dtype == torch.float32 and not finite(value, *slopes):
-            value, slopes = _evaluate([tensor.double() for tensor in tensors], dof)
+            value, slopes = _evaluate([tensor.double() for tensor in tensors], form.dof)
             slopes = [slope.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE).float() for slope in slopes]
-        ctx.save_for_backward(*slopes)
-        return value.to(tensors[0].dtype)
+        return value.to(tensors[0].dtype), slopes
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(grad * slope for slope in ctx.saved_tensors)
+    return with_slopes(compute, *flat).reshape(shape).to(gap.dtype)
 
 
 def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]]:

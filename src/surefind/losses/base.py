@@ -1,47 +1,19 @@
 """Base of the triplet losses: selection of triplets, and their mean in chunks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from surefind.embeddings import Embeddings, check_embeddings
 from surefind.errors import InvalidArgument
-from surefind.functional._autograd import call
+from surefind.functional._autograd import with_slopes
 from surefind.functional.distance import squared_distances, triplet_distances
 from surefind.validation import as_integers, as_tensor
-
-# (chunk, inputs, slopes) -> sum of the costs of a chunk; adds the slopes by each input
-Term = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Tensor]
-
-
-def sum_over_chunks(term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
-    """Sum a term over all chunks, as a float64 scalar.
-
-    The gradient is computed in the forward pass, so that memory is that of one chunk and nothing is computed twice.
-    """
-    return call(_SumOverChunks, term, chunks, *inputs)
-
-
-class _SumOverChunks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
-        slopes = [torch.zeros_like(tensor) for tensor in inputs]
-        total = torch.zeros((), dtype=torch.float64, device=inputs[0].device)
-        for chunk in chunks:
-            total += term(chunk, inputs, slopes)
-        ctx.save_for_backward(*slopes)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)
 
 
 class Chunk(NamedTuple):
@@ -308,8 +280,9 @@ class TripletCriterion(nn.Module, ABC):
         if isinstance(selection, GivenTriplets) and len(selection) <= few:
             parts = self.spread_parts(embeddings)
             sides = (selection.anchor, selection.positive, selection.negative)
-            spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
-            scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *spreads)
+            together = torch.cat(sides)
+            spreads = zip(*(part.index_select(0, together).view(3, -1).unbind() for part in parts), strict=True)
+            scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *(spreads if parts else [()] * 3))
             return self.cost(scalars, embeddings.dim).sum()
         distances = squared_distances(embeddings.mean, embeddings.mean)
         return self.sum_of_costs(embeddings, distances, selection)
@@ -318,16 +291,20 @@ class TripletCriterion(nn.Module, ABC):
         """Return the sum over all triplets, given the squared distances of all means."""
         dim = embeddings.dim
 
-        def term(chunk: Chunk, inputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
+        def compute(*inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
             leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-            with torch.enable_grad():
-                cost = self.cost(_gather(chunk, *leaves), dim)
-                value = (cost if chunk.counts is None else cost * chunk.counts).sum()
-            for slope, grad in zip(slopes, torch.autograd.grad(value, leaves, materialize_grads=True), strict=True):
-                slope += grad
-            return value.detach()
+            slopes = [torch.zeros_like(tensor) for tensor in inputs]
+            total = torch.zeros((), dtype=torch.float64, device=distances.device)
+            for chunk in selection.chunks(self.chunk):
+                with torch.enable_grad():
+                    cost = self.cost(_gather(chunk, *leaves), dim)
+                    value = (cost if chunk.counts is None else cost * chunk.counts).sum()
+                for slope, grad in zip(slopes, torch.autograd.grad(value, leaves, materialize_grads=True), strict=True):
+                    slope += grad
+                total += value.detach()
+            return total, slopes
 
-        return sum_over_chunks(term, selection.chunks(self.chunk), distances, *self.spread_parts(embeddings))
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
 
 
 def _gather(chunk: Chunk, distances: Tensor, *spreads: Tensor) -> Scalars:

@@ -1,19 +1,18 @@
 """The Bayesian triplet loss."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from surefind.embeddings import Embeddings
-from surefind.functional._autograd import LARGEST_SLOPE
+from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.cdf import METHODS
 from surefind.functional.distance import kl_to_prior
 from surefind.functional.normal import log_cdf_and_slope
 from surefind.functional.triplet import SPHERE_MOMENTS, Triplets, log_prob, moments, pack, spread_terms
 from surefind.functional.vmf import SphereTerms
-from surefind.losses.base import AllTriplets, Scalars, Selection, TripletCriterion, sum_over_chunks
+from surefind.losses.base import AllTriplets, Scalars, Selection, TripletCriterion
 from surefind.validation import check_choice, check_number
 
 _CHUNK = {"clt": 1 << 16, "saddlepoint": 1 << 16, "exact": 1 << 10}  # triplets at once
@@ -91,29 +90,35 @@ class BayesianTripletLoss(TripletCriterion):
         closed = self.method == "clt" and not self.floor and len(spread) == 1
         if not closed or not isinstance(selection, AllTriplets):
             return super().sum_of_costs(embeddings, distances, selection)
-        dim, var, same, margin = embeddings.dim, spread[0], selection.same, self.margin
-        of_mean = distances if self.centred else distances + dim * var
-        of_var = 4 * var * (distances + dim * (var[:, None] + var / 2))
-        to_negatives = of_mean.detach().masked_fill(same, _NEVER)
+        dim, same, margin = embeddings.dim, selection.same, self.margin
 
-        def term(pairs: tuple[Tensor, Tensor], inputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
-            (a, p), (mean, noise, between, var) = pairs, inputs
-            by_mean, by_noise, by_between, by_var = slopes
-            own, of_a = a * len(var) + p, 4 * var.index_select(0, a)[:, None]
-            d_pn = between.index_select(0, p)
-            inverse_std = noise.index_select(0, a).add_(noise.view(-1)[own, None]).addcmul_(d_pn, of_a).rsqrt_()
-            z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + margin).mul_(inverse_std)
-            value, by_gap = log_cdf_and_slope(z)
-            by_gap.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
-            half = z.mul_(inverse_std.mul_(by_gap)).mul_(0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
-            by_mean.index_add_(0, a, by_gap, alpha=-1).view(-1).index_add_(0, own, by_gap.sum(1))
-            by_noise.index_add_(0, a, half).view(-1).index_add_(0, own, half.sum(1))
-            by_var.index_add_(0, a, d_pn.mul_(half).sum(1), alpha=4)
-            by_between.index_add_(0, p, half.mul_(of_a))
-            return -value.sum()
+        def compute(between: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            mean = between if self.centred else between + dim * var
+            noise = (between + dim * (var[:, None] + var / 2)).mul_(4 * var)
+            to_negatives = mean.masked_fill(same, _NEVER)
+            by_mean, by_noise, by_between = between.new_zeros(3, *between.shape)
+            by_var, total = torch.zeros_like(var), torch.zeros((), dtype=torch.float64, device=var.device)
+            for a, p in zip(*(side.split(self.chunk // len(same) + 1) for side in selection.pairs), strict=True):
+                own, of_a = a * len(var) + p, 4 * var.index_select(0, a)[:, None]
+                d_pn = between.index_select(0, p)
+                inverse_std = noise.index_select(0, a).add_(noise.view(-1)[own, None]).addcmul_(d_pn, of_a).rsqrt_()
+                z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + margin).mul_(inverse_std)
+                value, by_gap = log_cdf_and_slope(z)
+                total -= value.sum()
+                by_gap.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
+                half = z.mul_(inverse_std.mul_(by_gap)).mul_(0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
+                by_mean.index_add_(0, a, by_gap, alpha=-1).view(-1).index_add_(0, own, by_gap.sum(1))
+                by_noise.index_add_(0, a, half).view(-1).index_add_(0, own, half.sum(1))
+                by_var.index_add_(0, a, d_pn.mul_(half).sum(1), alpha=4)
+                by_between.index_add_(0, p, half.mul_(of_a))
+            by_between.add_(by_mean).addcmul_(by_noise, var, value=4)
+            by_var.add_((by_noise * var).sum(1), alpha=4 * dim)
+            by_var.add_(by_noise.mul_(between + dim * (var[:, None] + var)).sum(0), alpha=4)
+            if not self.centred:
+                by_var.add_(by_mean.sum(0), alpha=dim)
+            return total, (by_between, by_var)
 
-        pairs = zip(*(side.split(self.chunk // len(same) + 1) for side in selection.pairs), strict=True)
-        return sum_over_chunks(term, pairs, of_mean, of_var, distances, var)
+        return with_slopes(compute, distances, spread[0])
 
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         return moments(_triplets(scalars, dim)).var.sqrt()
