@@ -34,7 +34,7 @@ class _WithSlopes(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)
+        return None, *(slope * grad for slope in ctx.saved_tensors)
 
 
 def widen(tensor: Tensor) -> Tensor:

@@ -64,12 +64,10 @@ class _SquaredDistances(torch.autograd.Function):
             return by_x, 2 * (grad.sum(0)[:, None] * y - grad.T @ x)
 
 
-def triplet_distances(
-    mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices."""
-    d_ap, d_an, d_pn = call(_TripletDistances, mean, anchor, positive, negative).unbind()
-    return d_ap, d_an, d_pn
+def triplet_distances(mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices, (3, T)."""
+    distances: Tensor = call(_TripletDistances, mean, anchor, positive, negative)
+    return distances
 
 
 class _TripletDistances(torch.autograd.Function):
@@ -79,7 +77,7 @@ class _TripletDistances(torch.autograd.Function):
     def forward(ctx: Any, mean: Tensor, a: Tensor, p: Tensor, n: Tensor) -> Tensor:
         ends = torch.stack([torch.cat([a, a, p]), torch.cat([p, n, n])], 1)
         signs = mean.new_tensor([1, -1]).expand(ends.shape)
-        differences = embedding_bag(ends, mean, mode="sum", per_sample_weights=signs)
+        differences = embedding_bag(ends, mean.detach(), mode="sum", per_sample_weights=signs)
         ctx.save_for_backward(differences, ends)
         ctx.rows = len(mean)
         return torch.linalg.vector_norm(differences, dim=1).square_().view(3, -1)
@@ -90,9 +88,11 @@ class _TripletDistances(torch.autograd.Function):
         differences, ends = ctx.saved_tensors
         order = ends.view(-1).argsort(stable=True)
         counts = torch.bincount(ends.view(-1), minlength=ctx.rows)
-        weights = torch.stack([2 * grad.reshape(-1), -2 * grad.reshape(-1)], 1).view(-1).index_select(0, order)
-        bags = {"offsets": counts.cumsum(0) - counts, "mode": "sum", "per_sample_weights": weights}
-        return embedding_bag(order // 2, differences, **bags), None, None, None
+        weights = torch.stack([2 * grad, -2 * grad], -1).view(-1).index_select(0, order)
+        by_mean = embedding_bag(
+            order // 2, differences, counts.cumsum(0) - counts, mode="sum", per_sample_weights=weights
+        )
+        return by_mean, None, None, None
 
 
 def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:

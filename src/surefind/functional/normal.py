@@ -11,6 +11,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 # Beyond this many standard deviations erfc runs out of digits and the asymptotic series is exact.
 _FAR = {torch.float32: 10.0, torch.float64: 24.0}
+_FEW = 1 << 10  # elements: up to here two loops of scalars cost less than many vectorised operations
 # Mills' ratio: Phi(-r) ~ phi(r)/r * (1 - 1/r^2 + 3/r^4 - 15/r^6 + ...)
 _SERIES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0)
 
@@ -24,9 +25,12 @@ def normal_cdf_with_slopes(gap: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tens
     """log Phi(gap / sqrt(var)), and its slopes by the two."""
     inverse_std = var.rsqrt()
     z = (gap * inverse_std).contiguous()
-    below, slope = log_cdf_and_slope(z)
-    above = torch.log1p(z.clamp(0, _FAR[z.dtype]).mul_(math.sqrt(0.5)).erfc_().mul_(-0.5))
-    value = torch.lerp(above, below, share_below(z))  # torch.where is far slower
+    if z.numel() <= _FEW:
+        value, slope = torch.special.log_ndtr(z), math.sqrt(2 / math.pi) / torch.special.erfcx(-math.sqrt(0.5) * z)
+    else:
+        below, slope = log_cdf_and_slope(z)
+        above = torch.log1p(z.clamp(0, _FAR[z.dtype]).mul_(math.sqrt(0.5)).erfc_().mul_(-0.5))
+        value = torch.lerp(above, below, share_below(z))  # torch.where is far slower
     by_gap = slope.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
     by_var = z.mul_(inverse_std).mul_(by_gap).mul_(-0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
     return value, (by_gap, by_var)

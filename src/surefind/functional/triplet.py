@@ -4,16 +4,14 @@ It depends only on three squared distances between means and three spreads. Func
 embeddings, or those scalars, precomputed for all triplets of a batch.
 """
 
-from functools import partial
 from typing import NamedTuple
 
-from torch import Tensor, broadcast_tensors
+from torch import Tensor
 
 from surefind.embeddings import Embeddings, VonMisesFisher, check_pair
 from surefind.errors import InvalidArgument
-from surefind.functional._autograd import with_slopes
 from surefind.functional.cdf import check_method, log_cdf
-from surefind.functional.normal import log_normal_cdf, normal_cdf_with_slopes
+from surefind.functional.normal import log_normal_cdf
 from surefind.functional.quadratic_form import QuadraticForm
 from surefind.functional.vmf import InnerProduct, Partner, SphereTerms, sphere_terms
 from surefind.validation import check_choice, check_number
@@ -179,27 +177,10 @@ def log_prob(triplets: Triplets, *, margin: float = 0.0, method: str = "clt", ce
     """`triplet_log_prob` from precomputed scalars."""
     check_method(method, on_sphere=isinstance(triplets, SphereTriplets))
     check_number("margin", margin)
-    if method == "clt" and isinstance(triplets, GaussianTriplets):
-        normal = partial(_normal_log_prob, dim=triplets.dim, margin=margin, centred=centred)
-        return with_slopes(normal, *broadcast_tensors(*triplets[:6]))
     gap = -margin - _mean(triplets, centred=centred)
     if method == "clt":
         return log_normal_cdf(gap, _var(triplets))
     return log_cdf(_form(triplets), gap, method)
-
-
-def _normal_log_prob(*scalars: Tensor, dim: int, margin: float, centred: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """`log_prob` of Gaussians by the normal distribution, and its slopes by the six scalars."""
-    triplets = GaussianTriplets(*scalars, dim=dim)
-    d_ap, d_an, d_pn, a, p, n, _ = triplets
-    value, (by_gap, by_var) = normal_cdf_with_slopes(-margin - _mean(triplets, centred=centred), _var(triplets))
-    by_quarter = by_var.mul_(4)
-    by_p, by_n = by_quarter * (d_ap + dim * (a + p)), by_quarter * (d_an + dim * (a + n))
-    if not centred:
-        by_p.sub_(by_gap, alpha=dim)
-        by_n.add_(by_gap, alpha=dim)
-    by_a = by_quarter * (d_pn + dim * (p + n))
-    return value, (by_quarter * p - by_gap, by_quarter * n + by_gap, by_quarter * a, by_a, by_p, by_n)
 
 
 def _mean(triplets: Triplets, *, centred: bool) -> Tensor:

@@ -59,22 +59,17 @@ class AllTriplets:
 class GivenTriplets:
     """Triplets given by their indices."""
 
-    anchor: Tensor
-    positive: Tensor
-    negative: Tensor
+    sides: Tensor  # (3, T): anchors, positives, negatives
     batch: int
 
     def __len__(self) -> int:
-        return len(self.anchor)
+        return self.sides.shape[1]
 
     def appearances(self) -> Tensor:
-        together = torch.cat([self.anchor, self.positive, self.negative])
-        return torch.bincount(together, minlength=self.batch).double()
+        return torch.bincount(self.sides.view(-1), minlength=self.batch).double()
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        sides = (side.split(size) for side in (self.anchor, self.positive, self.negative))
-        for anchor, positive, negative in zip(*sides, strict=True):
-            yield Chunk(anchor, positive, negative, None)
+        return (Chunk(*sides.unbind(), None) for sides in self.sides.split(size, dim=1))
 
 
 Selection = AllTriplets | GivenTriplets
@@ -112,10 +107,9 @@ def _given(
         if side.ndim != 1 or (len(side) and side.dtype not in (torch.int64, torch.int32)):
             got = f"{side.dtype} {tuple(side.shape)}"
             raise InvalidArgument(name, expected="one-dimensional integer tensors", got=got)
-        if len(side) and not (int(side.min()) >= 0 and int(side.max()) < batch):
-            raise InvalidArgument(
-                name, expected=f"indices from 0 to {batch - 1}", got=f"{int(side.min())} to {int(side.max())}"
-            )
+        low, high = (int(end) for end in side.aminmax()) if len(side) else (0, -1)
+        if low < 0 or high >= batch:
+            raise InvalidArgument(name, expected=f"indices from 0 to {batch - 1}", got=f"{low} to {high}")
         sides.append(side.to(device, torch.int64))
     pairs = [(0, 1), (2, 3)] if len(sides) == 4 else [(0, 1), (0, 2)]
     for left, right in pairs:
@@ -127,7 +121,7 @@ def _given(
         anchor, positive, other_anchor, negative = sides
         joined = torch.nonzero(anchor[:, None] == other_anchor)
         sides = [anchor[joined[:, 0]], positive[joined[:, 0]], negative[joined[:, 1]]]
-    return GivenTriplets(sides[0], sides[1], sides[2], batch)
+    return GivenTriplets(torch.stack(sides), batch)
 
 
 _DIAGNOSED = 1 << 20  # largest number of triplets that `diagnose` uses, evenly spaced
@@ -278,14 +272,15 @@ class TripletCriterion(nn.Module, ABC):
     def _sum(self, embeddings: Embeddings, selection: Selection) -> Tensor:
         few = min(len(embeddings) ** 2 / _FEW, self.chunk)
         if isinstance(selection, GivenTriplets) and len(selection) <= few:
-            parts = self.spread_parts(embeddings)
-            sides = (selection.anchor, selection.positive, selection.negative)
-            together = torch.cat(sides)
-            spreads = zip(*(part.index_select(0, together).view(3, -1).unbind() for part in parts), strict=True)
-            scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *(spreads if parts else [()] * 3))
-            return self.cost(scalars, embeddings.dim).sum()
+            return self.sum_of_few(embeddings, triplet_distances(embeddings.mean, *selection.sides), selection.sides)
         distances = squared_distances(embeddings.mean, embeddings.mean)
         return self.sum_of_costs(embeddings, distances, selection)
+
+    def sum_of_few(self, embeddings: Embeddings, distances: Tensor, sides: Tensor) -> Tensor:
+        """Return the sum over few triplets, given their squared distances and their indices, (3, T) each."""
+        parts = self.spread_parts(embeddings)
+        spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
+        return self.cost(Scalars(*distances, *spreads), embeddings.dim).sum()
 
     def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
         """Return the sum over all triplets, given the squared distances of all means."""

@@ -9,7 +9,7 @@ from surefind.embeddings import Embeddings
 from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.cdf import METHODS
 from surefind.functional.distance import kl_to_prior
-from surefind.functional.normal import log_cdf_and_slope
+from surefind.functional.normal import log_cdf_and_slope, normal_cdf_with_slopes
 from surefind.functional.triplet import SPHERE_MOMENTS, Triplets, log_prob, moments, pack, spread_terms
 from surefind.functional.vmf import SphereTerms
 from surefind.losses.base import AllTriplets, Scalars, Selection, TripletCriterion
@@ -80,15 +80,40 @@ class BayesianTripletLoss(TripletCriterion):
             result = torch.logaddexp(result, result.new_tensor(math.log(self.floor)))
         return -result
 
+    def _closed(self, embeddings: Embeddings) -> bool:
+        """Whether the slopes are taken in closed form: of Gaussians, by the normal distribution."""
+        return self.method == "clt" and not self.floor and len(self.spread_parts(embeddings)) == 1
+
+    def sum_of_few(self, embeddings: Embeddings, distances: Tensor, sides: Tensor) -> Tensor:
+        if not self._closed(embeddings):
+            return super().sum_of_few(embeddings, distances, sides)
+        dim = embeddings.dim
+
+        def compute(distances: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            spreads = var.index_select(0, sides.view(-1)).view(sides.shape)
+            of_a, of_ends, to_ends, d_pn = spreads[0], spreads[1:], distances[:2], distances[2]
+            reach = to_ends + dim * (of_a + of_ends)
+            noise = (of_ends * (reach - 0.5 * dim * of_ends)).sum(0).addcmul_(of_a, d_pn)
+            expected = to_ends if self.centred else to_ends + dim * of_ends
+            value, slopes = normal_cdf_with_slopes(expected[1] - expected[0] - self.margin, 4 * noise)
+            by_mean, by_noise = torch.stack([slopes[0], -slopes[0]]), -4 * slopes[1]
+            by_ends = by_noise * reach
+            if not self.centred:
+                by_ends.add_(by_mean, alpha=dim)
+            by_a = by_noise * (d_pn + dim * of_ends.sum(0))
+            by_spreads = torch.cat([by_a, by_ends.view(-1)])
+            by_distances = torch.cat([by_mean.addcmul_(by_noise, of_ends), (by_noise * of_a)[None]])
+            return -value.sum(), (by_distances, torch.zeros_like(var).index_add_(0, sides.view(-1), by_spreads))
+
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
+
     def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
         r"""Sum over all triplets of Gaussians by the normal distribution with slopes in closed form.
 
         E[tau] = E_ap - E_an,    E_ax = d_ax + D v_x
         Var[tau] = W_ap + W_an + 4 v_a d_pn,    W_ax = 4 v_x (d_ax + D (v_a + v_x / 2))
         """
-        spread = self.spread_parts(embeddings)
-        closed = self.method == "clt" and not self.floor and len(spread) == 1
-        if not closed or not isinstance(selection, AllTriplets):
+        if not self._closed(embeddings) or not isinstance(selection, AllTriplets):
             return super().sum_of_costs(embeddings, distances, selection)
         dim, same, margin = embeddings.dim, selection.same, self.margin
 
@@ -118,7 +143,7 @@ class BayesianTripletLoss(TripletCriterion):
                 by_var.add_(by_mean.sum(0), alpha=dim)
             return total, (by_between, by_var)
 
-        return with_slopes(compute, distances, spread[0])
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
 
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         return moments(_triplets(scalars, dim)).var.sqrt()
