@@ -66,8 +66,7 @@ class _SquaredDistances(torch.autograd.Function):
 
 def triplet_distances(mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices, (3, T)."""
-    distances: Tensor = call(_TripletDistances, mean, anchor, positive, negative)
-    return distances
+    return call(_TripletDistances, mean, anchor, positive, negative)
 
 
 class _TripletDistances(torch.autograd.Function):
@@ -77,7 +76,7 @@ class _TripletDistances(torch.autograd.Function):
     def forward(ctx: Any, mean: Tensor, a: Tensor, p: Tensor, n: Tensor) -> Tensor:
         ends = torch.stack([torch.cat([a, a, p]), torch.cat([p, n, n])], 1)
         signs = mean.new_tensor([1, -1]).expand(ends.shape)
-        differences = embedding_bag(ends, mean.detach(), mode="sum", per_sample_weights=signs)
+        differences: Tensor = embedding_bag(ends, mean.detach(), mode="sum", per_sample_weights=signs)
         ctx.save_for_backward(differences, ends)
         ctx.rows = len(mean)
         return torch.linalg.vector_norm(differences, dim=1).square_().view(3, -1)

@@ -69,7 +69,8 @@ class GivenTriplets:
         return torch.bincount(self.sides.view(-1), minlength=self.batch).double()
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        return (Chunk(*sides.unbind(), None) for sides in self.sides.split(size, dim=1))
+        for anchor, positive, negative in self.sides.split(size, dim=1):
+            yield Chunk(anchor, positive, negative, None)
 
 
 Selection = AllTriplets | GivenTriplets
