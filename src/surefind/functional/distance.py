@@ -79,7 +79,8 @@ class _TripletDistances(torch.autograd.Function):
         differences: Tensor = embedding_bag(ends, mean.detach(), mode="sum", per_sample_weights=signs)
         ctx.save_for_backward(differences, ends)
         ctx.rows = len(mean)
-        return torch.linalg.vector_norm(differences, dim=1).square_().view(3, -1)
+        lengths: Tensor = torch.linalg.vector_norm(differences, dim=1)
+        return lengths.square_().view(3, -1)
 
     @staticmethod
     @once_differentiable
@@ -88,9 +89,8 @@ class _TripletDistances(torch.autograd.Function):
         order = ends.view(-1).argsort(stable=True)
         counts = torch.bincount(ends.view(-1), minlength=ctx.rows)
         weights = torch.stack([2 * grad, -2 * grad], -1).view(-1).index_select(0, order)
-        by_mean = embedding_bag(
-            order // 2, differences, counts.cumsum(0) - counts, mode="sum", per_sample_weights=weights
-        )
+        starts = counts.cumsum(0) - counts
+        by_mean = embedding_bag(order // 2, differences, starts, mode="sum", per_sample_weights=weights)
         return by_mean, None, None, None
 
 
