@@ -17,7 +17,7 @@ def call(function: type[torch.autograd.Function], *inputs: Any) -> Tensor:
 
 
 def with_slopes(compute: Callable[..., tuple[Tensor, Sequence[Tensor]]], *inputs: Tensor) -> Tensor:
-    """Return the value of `compute(*inputs)`, which returns its slopes by the inputs too.
+    """Return the value of `compute(*inputs)`, which returns its slopes by the inputs too: no graph is kept.
 
     The value is a scalar, or each element of it depends on the same element of all inputs.
     """

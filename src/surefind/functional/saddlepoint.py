@@ -19,7 +19,7 @@ from surefind.functional.quadratic_form import ChiSquares, QuadraticForm, chi_sq
 # Standard deviations within which the terms 1/r - 1/u lose too many digits.
 _NEAR = {torch.float32: 0.5, torch.float64: 0.2}
 _SMALL = 1e-3
-_TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-4}  # of the last step; what is left is about its square
 _MOST_STEPS = 60
 
 
@@ -262,10 +262,9 @@ def _start(equation: "_Equation") -> Tensor:
 
 def _climb(equation: "_Equation", s: Tensor) -> Tensor:
     """Step until nothing moves; once few elements do, go on with those alone."""
-    s = equation.step(s)  # which seldom is enough
     for _ in range(_MOST_STEPS):
         step = equation.step(s)
-        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE)
+        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE[s.dtype])
         s = step
         if s.numel() == 0 or float(move.max()) <= 0:
             break
@@ -288,7 +287,8 @@ class _Equation(NamedTuple):
 
     def start(self) -> Tensor:
         tangent = torch.addcmul(self.slope, self.rho * self.rho, self.other_slope)
-        return _root(self.shift, tangent, self.target)
+        s = _root(self.shift, tangent, self.target)
+        return self.step(self.step(s))  # so many are needed almost always: to look at them costs more
 
     def step(self, s: Tensor) -> Tensor:
         y_by_s = (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from surefind.embeddings import Embeddings
+from surefind.embeddings import Embeddings, VonMisesFisher
 from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.cdf import METHODS
 from surefind.functional.distance import kl_to_prior
@@ -82,7 +82,8 @@ class BayesianTripletLoss(TripletCriterion):
 
     def _closed(self, embeddings: Embeddings) -> bool:
         """Whether the slopes are taken in closed form: of Gaussians, by the normal distribution."""
-        return self.method == "clt" and not self.floor and len(self.spread_parts(embeddings)) == 1
+        on_sphere = isinstance(embeddings, VonMisesFisher) and self.sphere == "exact"
+        return self.method == "clt" and not self.floor and not on_sphere
 
     def sum_of_few(self, embeddings: Embeddings, distances: Tensor, sides: Tensor) -> Tensor:
         if not self._closed(embeddings):
@@ -100,8 +101,7 @@ class BayesianTripletLoss(TripletCriterion):
             by_ends = by_noise * reach
             if not self.centred:
                 by_ends.add_(by_mean, alpha=dim)
-            by_a = by_noise * (d_pn + dim * of_ends.sum(0))
-            by_spreads = torch.cat([by_a, by_ends.view(-1)])
+            by_spreads = torch.cat([by_noise * (d_pn + dim * of_ends.sum(0)), by_ends.view(-1)])
             by_distances = torch.cat([by_mean.addcmul_(by_noise, of_ends), (by_noise * of_a)[None]])
             return -value.sum(), (by_distances, torch.zeros_like(var).index_add_(0, sides.view(-1), by_spreads))
 
@@ -115,7 +115,7 @@ class BayesianTripletLoss(TripletCriterion):
         """
         if not self._closed(embeddings) or not isinstance(selection, AllTriplets):
             return super().sum_of_costs(embeddings, distances, selection)
-        dim, same, margin = embeddings.dim, selection.same, self.margin
+        dim, same = embeddings.dim, selection.same
 
         def compute(between: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             mean = between if self.centred else between + dim * var
@@ -127,7 +127,7 @@ class BayesianTripletLoss(TripletCriterion):
                 own, of_a = a * len(var) + p, 4 * var.index_select(0, a)[:, None]
                 d_pn = between.index_select(0, p)
                 inverse_std = noise.index_select(0, a).add_(noise.view(-1)[own, None]).addcmul_(d_pn, of_a).rsqrt_()
-                z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + margin).mul_(inverse_std)
+                z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + self.margin).mul_(inverse_std)
                 value, by_gap = log_cdf_and_slope(z)
                 total -= value.sum()
                 by_gap.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
