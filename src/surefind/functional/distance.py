@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding_bag
 
 from surefind.embeddings import Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
@@ -63,34 +64,34 @@ class _SquaredDistances(torch.autograd.Function):
             return by_x, 2 * (grad.sum(0)[:, None] * y - grad.T @ x)
 
 
-def triplet_distances(
-    mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices."""
-    distances = call(_TripletDistances, mean, anchor, positive, negative)
-    return distances[0], distances[1], distances[2]
+def triplet_distances(mean: Tensor, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """|a - p|^2, |a - n|^2 and |p - n|^2 for the rows of `mean` with these indices, (3, T)."""
+    return call(_TripletDistances, mean, anchor, positive, negative)
 
 
 class _TripletDistances(torch.autograd.Function):
+    """Sums of few rows are bags of an embedding: one pass over them, without copies."""
+
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, *sides: Tensor) -> Tensor:
-        a, p, n = (mean.index_select(0, side) for side in sides)
-        ap, an = torch.sub(a, p, out=p), torch.sub(a, n, out=n)
-        pn = torch.sub(an, ap, out=a)
-        ctx.save_for_backward(ap, an, pn, *sides)
+    def forward(ctx: Any, mean: Tensor, a: Tensor, p: Tensor, n: Tensor) -> Tensor:
+        ends = torch.stack([torch.cat([a, a, p]), torch.cat([p, n, n])], 1)
+        signs = mean.new_tensor([1, -1]).expand(ends.shape)
+        differences: Tensor = embedding_bag(ends, mean.detach(), mode="sum", per_sample_weights=signs)
+        ctx.save_for_backward(differences, ends)
         ctx.rows = len(mean)
-        return torch.stack([x.norm(dim=1) for x in (ap, an, pn)]).square_()
+        lengths: Tensor = torch.linalg.vector_norm(differences, dim=1)
+        return lengths.square_().view(3, -1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        ap, an, pn, anchor, positive, negative = ctx.saved_tensors
-        by_ap, by_an, by_pn = (2 * grad)[..., None]
-        by_a = (ap * by_ap).addcmul_(an, by_an)
-        by_p = (pn * by_pn).addcmul_(ap, by_ap, value=-1)
-        total = ap.new_zeros(ctx.rows, ap.shape[1])
-        total.index_add_(0, anchor, by_a).index_add_(0, positive, by_p)
-        return total.index_add_(0, negative, by_a.add_(by_p), alpha=-1), None, None, None
+        differences, ends = ctx.saved_tensors
+        order = ends.view(-1).argsort(stable=True)
+        counts = torch.bincount(ends.view(-1), minlength=ctx.rows)
+        weights = torch.stack([2 * grad, -2 * grad], -1).view(-1).index_select(0, order)
+        starts = counts.cumsum(0) - counts
+        by_mean = embedding_bag(order // 2, differences, starts, mode="sum", per_sample_weights=weights)
+        return by_mean, None, None, None
 
 
 def expected_distance(query: Embeddings, gallery: Embeddings) -> Tensor:

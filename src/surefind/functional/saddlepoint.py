@@ -5,21 +5,21 @@ For each chi-square of signed weight w and non-centrality c:  p = 1/(1 - 2 w t),
 b = 2 w p. Here s and p keep all digits both at t = 0 and next to the poles.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from surefind.functional._autograd import LARGEST_SLOPE, call
+from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.normal import log_cdf_and_slope, share_below
 from surefind.functional.quadratic_form import ChiSquares, QuadraticForm, chi_squares
 
 # Standard deviations within which the terms 1/r - 1/u lose too many digits.
 _NEAR = {torch.float32: 0.5, torch.float64: 0.2}
 _SMALL = 1e-3
-_TOLERANCE = 1e-4  # of the last step towards the saddlepoint; what is left is about its square
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-4}  # of the last step; what is left is about its square
 _MOST_STEPS = 60
 
 
@@ -44,23 +44,15 @@ def log_cdf_saddlepoint(form: QuadraticForm, gap: Tensor) -> Tensor:
     and where float32 overflows it is computed in float64. The gradient is that of this expression.
     """
     flat, shape = form.flat_with(gap, wide=False)
-    return call(_LogCdf, form.dof, *flat).reshape(shape).to(gap.dtype)
 
-
-class _LogCdf(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dof: int, *tensors: Tensor) -> Tensor:
-        value, slopes = _evaluate(tensors, dof)
+    def compute(*tensors: Tensor) -> tuple[Tensor, list[Tensor]]:
+        value, slopes = _evaluate(tensors, form.dof)
         if value.dtype == torch.float32 and not finite(value, *slopes):
-            value, slopes = _evaluate([tensor.double() for tensor in tensors], dof)
+            value, slopes = _evaluate([tensor.double() for tensor in tensors], form.dof)
             slopes = [slope.clamp_(-LARGEST_SLOPE, LARGEST_SLOPE).float() for slope in slopes]
-        ctx.save_for_backward(*slopes)
-        return value.to(tensors[0].dtype)
+        return value.to(tensors[0].dtype), slopes
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(grad * slope for slope in ctx.saved_tensors)
+    return with_slopes(compute, *flat).reshape(shape).to(gap.dtype)
 
 
 def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]]:
@@ -68,7 +60,8 @@ def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]
     form, gap = QuadraticForm.of(tensors[:-1], dof), tensors[-1]
     law = chi_squares(form)
     scale = 1 / (law.up if law.down is None else law.up + law.down)  # P does not depend on it
-    terms = terms_at_saddlepoint(_scaled(law, scale), gap * scale)
+    scaled = law._replace(up=law.up * scale, down=None if law.down is None else law.down * scale)
+    terms = terms_at_saddlepoint(scaled, gap * scale)
     r = _root_of_twice_the_exponent(terms, dof)
     value, by_law, by_gap = _value_and_slopes(terms, gap, r, dof)
     by_law = [(by_weight * scale, by_shift) for by_weight, by_shift in by_law]
@@ -84,11 +77,6 @@ def _evaluate(tensors: Sequence[Tensor], dof: int) -> tuple[Tensor, list[Tensor]
         for slope, near_slope in zip(slopes, near_slopes, strict=True):
             slope.index_copy_(0, near, near_slope.to(slope.dtype))
     return value, slopes
-
-
-def _scaled(law: ChiSquares, scale: Tensor) -> ChiSquares:
-    down = None if law.down is None else law.down * scale
-    return law._replace(up=law.up * scale, down=down)
 
 
 def _root_of_twice_the_exponent(terms: list[Term], dof: int) -> Tensor:
@@ -115,7 +103,7 @@ def _value_and_slopes(
         r dr = t dx - dK,   dt = (dx - dK1) / K2,   dKj = (dKj at fixed t) + K(j+1) dt
     """
     parts = [_Part.of(term, dof) for term in terms]
-    k2, k3, k4, k5 = (_total([part.k[j] for part in parts]) for j in range(4))
+    k2, k3, k4, k5 = (k[0] + k[1] if len(k) == 2 else k[0] for k in zip(*(part.k for part in parts), strict=True))
     t, below = terms[0].t, share_below(gap)
     side = (-2 * below).add_(1)
     inv_k2 = k2.reciprocal()
@@ -132,7 +120,7 @@ def _value_and_slopes(
     log_q, slope = log_cdf_and_slope(-r)
     rest = (c * slope).add_(1).clamp_(min=torch.finfo(r.dtype).tiny)
     log_q.add_(rest.log())
-    tail = log_q.exp().mul_(1 - below)  # where the gap is negative, the tail is the answer
+    tail = log_q.mul(1 / math.log(2)).exp2_().mul_(1 - below)  # where the gap is negative, the tail is the answer
     value = torch.log1p(-tail).addcmul_(log_q, below)
     # the slope of the value by log Q is 1 below the mean and -Q / (1 - Q) above it
     scale = tail.div_(tail - 1).add_(below).mul_(slope).div_(rest)
@@ -205,10 +193,6 @@ class _Part(NamedTuple):
         return by_weight, by_shift.addcmul_(s, rest, value=-1)
 
 
-def _total(parts: list[Tensor]) -> Tensor:
-    return parts[0] + parts[1] if len(parts) == 2 else parts[0]
-
-
 def _slopes_by_form(form: QuadraticForm, law: ChiSquares, by_law: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
     """The chain rule through `chi_squares`."""
     (by_up, by_up_shift), *rest = by_law
@@ -254,23 +238,16 @@ def _solve(
     is a quadratic whose root is too small, so repeating that climbs to the answer from below.
     """
     below = share_below(gap)
-    above = 1 - below
-    weight, other = above * up + below * down, below * up + above * down
-    shift, other_shift = (above * up_shift + below * down_shift, below * up_shift + above * down_shift)
-    rho = other.div_(weight)
-    equation = _Equation(
-        target=gap.abs().div_(weight),
-        rho=rho,
-        shift=shift,
-        slope=2 * shift + dof,
-        other_shift=other_shift,
-        other_slope=2 * other_shift + dof,
-    )
+    weight, other = torch.lerp(up, down, below), torch.lerp(down, up, below)
+    shift, other_shift = torch.lerp(up_shift, down_shift, below), torch.lerp(down_shift, up_shift, below)
+    rho, target = other.div_(weight), gap.abs().div_(weight)
+    equation = _Equation(target, rho, shift, 2 * shift + dof, other_shift, 2 * other_shift + dof)
     s = _climb(equation, _start(equation))
     p = 1 + s
     shrink = (rho + 1).mul_(s).add_(1).reciprocal_()
-    y, other_p = rho.mul_(s).mul_(shrink), shrink.mul_(p)
-    return ((above * s - below * y, above * p + below * other_p), (below * s - above * y, below * p + above * other_p))
+    minus_y, other_p = rho.mul_(s).mul_(shrink).neg_(), shrink.mul_(p)
+    of_up = torch.lerp(s, minus_y, below), torch.lerp(p, other_p, below)
+    return of_up, (torch.lerp(minus_y, s, below), torch.lerp(other_p, p, below))
 
 
 def _start(equation: "_Equation") -> Tensor:
@@ -287,7 +264,7 @@ def _climb(equation: "_Equation", s: Tensor) -> Tensor:
     """Step until nothing moves; once few elements do, go on with those alone."""
     for _ in range(_MOST_STEPS):
         step = equation.step(s)
-        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE)
+        move = torch.sub(step, s).abs_().sub_(step, alpha=_TOLERANCE[s.dtype])
         s = step
         if s.numel() == 0 or float(move.max()) <= 0:
             break
@@ -310,7 +287,8 @@ class _Equation(NamedTuple):
 
     def start(self) -> Tensor:
         tangent = torch.addcmul(self.slope, self.rho * self.rho, self.other_slope)
-        return _root(self.shift, tangent, self.target)
+        s = _root(self.shift, tangent, self.target)
+        return self.step(self.step(s))  # so many are needed almost always: to look at them costs more
 
     def step(self, s: Tensor) -> Tensor:
         y_by_s = (self.rho + 1).mul_(s).add_(1).reciprocal_().mul_(self.rho)

@@ -1,47 +1,19 @@
 """Base of the triplet losses: selection of triplets, and their mean in chunks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from surefind.embeddings import Embeddings, check_embeddings
 from surefind.errors import InvalidArgument
-from surefind.functional._autograd import call
+from surefind.functional._autograd import with_slopes
 from surefind.functional.distance import squared_distances, triplet_distances
 from surefind.validation import as_integers, as_tensor
-
-# (chunk, inputs, slopes) -> sum of the costs of a chunk; adds the slopes by each input
-Term = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Tensor]
-
-
-def sum_over_chunks(term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
-    """Sum a term over all chunks, as a float64 scalar.
-
-    The gradient is computed in the forward pass, so that memory is that of one chunk and nothing is computed twice.
-    """
-    return call(_SumOverChunks, term, chunks, *inputs)
-
-
-class _SumOverChunks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, term: Term, chunks: Iterable[Any], *inputs: Tensor) -> Tensor:
-        slopes = [torch.zeros_like(tensor) for tensor in inputs]
-        total = torch.zeros((), dtype=torch.float64, device=inputs[0].device)
-        for chunk in chunks:
-            total += term(chunk, inputs, slopes)
-        ctx.save_for_backward(*slopes)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, *(slope * grad.to(slope.dtype) for slope in ctx.saved_tensors)
 
 
 class Chunk(NamedTuple):
@@ -87,21 +59,17 @@ class AllTriplets:
 class GivenTriplets:
     """Triplets given by their indices."""
 
-    anchor: Tensor
-    positive: Tensor
-    negative: Tensor
+    sides: Tensor  # (3, T): anchors, positives, negatives
     batch: int
 
     def __len__(self) -> int:
-        return len(self.anchor)
+        return self.sides.shape[1]
 
     def appearances(self) -> Tensor:
-        together = torch.cat([self.anchor, self.positive, self.negative])
-        return torch.bincount(together, minlength=self.batch).double()
+        return torch.bincount(self.sides.view(-1), minlength=self.batch).double()
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        sides = (side.split(size) for side in (self.anchor, self.positive, self.negative))
-        for anchor, positive, negative in zip(*sides, strict=True):
+        for anchor, positive, negative in self.sides.split(size, dim=1):
             yield Chunk(anchor, positive, negative, None)
 
 
@@ -140,10 +108,9 @@ def _given(
         if side.ndim != 1 or (len(side) and side.dtype not in (torch.int64, torch.int32)):
             got = f"{side.dtype} {tuple(side.shape)}"
             raise InvalidArgument(name, expected="one-dimensional integer tensors", got=got)
-        if len(side) and not (int(side.min()) >= 0 and int(side.max()) < batch):
-            raise InvalidArgument(
-                name, expected=f"indices from 0 to {batch - 1}", got=f"{int(side.min())} to {int(side.max())}"
-            )
+        low, high = (int(end) for end in side.aminmax()) if len(side) else (0, -1)
+        if low < 0 or high >= batch:
+            raise InvalidArgument(name, expected=f"indices from 0 to {batch - 1}", got=f"{low} to {high}")
         sides.append(side.to(device, torch.int64))
     pairs = [(0, 1), (2, 3)] if len(sides) == 4 else [(0, 1), (0, 2)]
     for left, right in pairs:
@@ -155,7 +122,7 @@ def _given(
         anchor, positive, other_anchor, negative = sides
         joined = torch.nonzero(anchor[:, None] == other_anchor)
         sides = [anchor[joined[:, 0]], positive[joined[:, 0]], negative[joined[:, 1]]]
-    return GivenTriplets(sides[0], sides[1], sides[2], batch)
+    return GivenTriplets(torch.stack(sides), batch)
 
 
 _DIAGNOSED = 1 << 20  # largest number of triplets that `diagnose` uses, evenly spaced
@@ -306,28 +273,34 @@ class TripletCriterion(nn.Module, ABC):
     def _sum(self, embeddings: Embeddings, selection: Selection) -> Tensor:
         few = min(len(embeddings) ** 2 / _FEW, self.chunk)
         if isinstance(selection, GivenTriplets) and len(selection) <= few:
-            parts = self.spread_parts(embeddings)
-            sides = (selection.anchor, selection.positive, selection.negative)
-            spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
-            scalars = Scalars(*triplet_distances(embeddings.mean, *sides), *spreads)
-            return self.cost(scalars, embeddings.dim).sum()
+            return self.sum_of_few(embeddings, triplet_distances(embeddings.mean, *selection.sides), selection.sides)
         distances = squared_distances(embeddings.mean, embeddings.mean)
         return self.sum_of_costs(embeddings, distances, selection)
+
+    def sum_of_few(self, embeddings: Embeddings, distances: Tensor, sides: Tensor) -> Tensor:
+        """Return the sum over few triplets, given their squared distances and their indices, (3, T) each."""
+        parts = self.spread_parts(embeddings)
+        spreads = [tuple(part.index_select(0, side) for part in parts) for side in sides]
+        return self.cost(Scalars(*distances, *spreads), embeddings.dim).sum()
 
     def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
         """Return the sum over all triplets, given the squared distances of all means."""
         dim = embeddings.dim
 
-        def term(chunk: Chunk, inputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
+        def compute(*inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
             leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-            with torch.enable_grad():
-                cost = self.cost(_gather(chunk, *leaves), dim)
-                value = (cost if chunk.counts is None else cost * chunk.counts).sum()
-            for slope, grad in zip(slopes, torch.autograd.grad(value, leaves, materialize_grads=True), strict=True):
-                slope += grad
-            return value.detach()
+            slopes = [torch.zeros_like(tensor) for tensor in inputs]
+            total = torch.zeros((), dtype=torch.float64, device=distances.device)
+            for chunk in selection.chunks(self.chunk):
+                with torch.enable_grad():
+                    cost = self.cost(_gather(chunk, *leaves), dim)
+                    value = (cost if chunk.counts is None else cost * chunk.counts).sum()
+                for slope, grad in zip(slopes, torch.autograd.grad(value, leaves, materialize_grads=True), strict=True):
+                    slope += grad
+                total += value.detach()
+            return total, slopes
 
-        return sum_over_chunks(term, selection.chunks(self.chunk), distances, *self.spread_parts(embeddings))
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
 
 
 def _gather(chunk: Chunk, distances: Tensor, *spreads: Tensor) -> Scalars:

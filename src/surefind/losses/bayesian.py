@@ -1,19 +1,18 @@
 """The Bayesian triplet loss."""
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from surefind.embeddings import Embeddings
-from surefind.functional._autograd import LARGEST_SLOPE
+from surefind.embeddings import Embeddings, VonMisesFisher
+from surefind.functional._autograd import LARGEST_SLOPE, with_slopes
 from surefind.functional.cdf import METHODS
 from surefind.functional.distance import kl_to_prior
-from surefind.functional.normal import log_cdf_and_slope
+from surefind.functional.normal import log_cdf_and_slope, normal_cdf_with_slopes
 from surefind.functional.triplet import SPHERE_MOMENTS, Triplets, log_prob, moments, pack, spread_terms
 from surefind.functional.vmf import SphereTerms
-from surefind.losses.base import AllTriplets, Scalars, Selection, TripletCriterion, sum_over_chunks
+from surefind.losses.base import AllTriplets, Scalars, Selection, TripletCriterion
 from surefind.validation import check_choice, check_number
 
 _CHUNK = {"clt": 1 << 16, "saddlepoint": 1 << 16, "exact": 1 << 10}  # triplets at once
@@ -81,39 +80,70 @@ class BayesianTripletLoss(TripletCriterion):
             result = torch.logaddexp(result, result.new_tensor(math.log(self.floor)))
         return -result
 
+    def _closed(self, embeddings: Embeddings) -> bool:
+        """Whether the slopes are taken in closed form: of Gaussians, by the normal distribution."""
+        on_sphere = isinstance(embeddings, VonMisesFisher) and self.sphere == "exact"
+        return self.method == "clt" and not self.floor and not on_sphere
+
+    def sum_of_few(self, embeddings: Embeddings, distances: Tensor, sides: Tensor) -> Tensor:
+        if not self._closed(embeddings):
+            return super().sum_of_few(embeddings, distances, sides)
+        dim = embeddings.dim
+
+        def compute(distances: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            spreads = var.index_select(0, sides.view(-1)).view(sides.shape)
+            of_a, of_ends, to_ends, d_pn = spreads[0], spreads[1:], distances[:2], distances[2]
+            reach = to_ends + dim * (of_a + of_ends)
+            noise = (of_ends * (reach - 0.5 * dim * of_ends)).sum(0).addcmul_(of_a, d_pn)
+            expected = to_ends if self.centred else to_ends + dim * of_ends
+            value, slopes = normal_cdf_with_slopes(expected[1] - expected[0] - self.margin, 4 * noise)
+            by_mean, by_noise = torch.stack([slopes[0], -slopes[0]]), -4 * slopes[1]
+            by_ends = by_noise * reach
+            if not self.centred:
+                by_ends.add_(by_mean, alpha=dim)
+            by_spreads = torch.cat([by_noise * (d_pn + dim * of_ends.sum(0)), by_ends.view(-1)])
+            by_distances = torch.cat([by_mean.addcmul_(by_noise, of_ends), (by_noise * of_a)[None]])
+            return -value.sum(), (by_distances, torch.zeros_like(var).index_add_(0, sides.view(-1), by_spreads))
+
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
+
     def sum_of_costs(self, embeddings: Embeddings, distances: Tensor, selection: Selection) -> Tensor:
         r"""Sum over all triplets of Gaussians by the normal distribution with slopes in closed form.
 
         E[tau] = E_ap - E_an,    E_ax = d_ax + D v_x
         Var[tau] = W_ap + W_an + 4 v_a d_pn,    W_ax = 4 v_x (d_ax + D (v_a + v_x / 2))
         """
-        spread = self.spread_parts(embeddings)
-        closed = self.method == "clt" and not self.floor and len(spread) == 1
-        if not closed or not isinstance(selection, AllTriplets):
+        if not self._closed(embeddings) or not isinstance(selection, AllTriplets):
             return super().sum_of_costs(embeddings, distances, selection)
-        dim, var, same, margin = embeddings.dim, spread[0], selection.same, self.margin
-        of_mean = distances if self.centred else distances + dim * var
-        of_var = 4 * var * (distances + dim * (var[:, None] + var / 2))
-        to_negatives = of_mean.detach().masked_fill(same, _NEVER)
+        dim, same = embeddings.dim, selection.same
 
-        def term(pairs: tuple[Tensor, Tensor], inputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> Tensor:
-            (a, p), (mean, noise, between, var) = pairs, inputs
-            by_mean, by_noise, by_between, by_var = slopes
-            own, of_a = a * len(var) + p, 4 * var.index_select(0, a)[:, None]
-            d_pn = between.index_select(0, p)
-            inverse_std = noise.index_select(0, a).add_(noise.view(-1)[own, None]).addcmul_(d_pn, of_a).rsqrt_()
-            z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + margin).mul_(inverse_std)
-            value, by_gap = log_cdf_and_slope(z)
-            by_gap.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
-            half = z.mul_(inverse_std.mul_(by_gap)).mul_(0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
-            by_mean.index_add_(0, a, by_gap, alpha=-1).view(-1).index_add_(0, own, by_gap.sum(1))
-            by_noise.index_add_(0, a, half).view(-1).index_add_(0, own, half.sum(1))
-            by_var.index_add_(0, a, d_pn.mul_(half).sum(1), alpha=4)
-            by_between.index_add_(0, p, half.mul_(of_a))
-            return -value.sum()
+        def compute(between: Tensor, var: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            mean = between if self.centred else between + dim * var
+            noise = (between + dim * (var[:, None] + var / 2)).mul_(4 * var)
+            to_negatives = mean.masked_fill(same, _NEVER)
+            by_mean, by_noise, by_between = between.new_zeros(3, *between.shape)
+            by_var, total = torch.zeros_like(var), torch.zeros((), dtype=torch.float64, device=var.device)
+            for a, p in zip(*(side.split(self.chunk // len(same) + 1) for side in selection.pairs), strict=True):
+                own, of_a = a * len(var) + p, 4 * var.index_select(0, a)[:, None]
+                d_pn = between.index_select(0, p)
+                inverse_std = noise.index_select(0, a).add_(noise.view(-1)[own, None]).addcmul_(d_pn, of_a).rsqrt_()
+                z = to_negatives.index_select(0, a).sub_(mean.view(-1)[own, None] + self.margin).mul_(inverse_std)
+                value, by_gap = log_cdf_and_slope(z)
+                total -= value.sum()
+                by_gap.mul_(inverse_std).clamp_(max=LARGEST_SLOPE)
+                half = z.mul_(inverse_std.mul_(by_gap)).mul_(0.5).clamp_(-LARGEST_SLOPE, LARGEST_SLOPE)
+                by_mean.index_add_(0, a, by_gap, alpha=-1).view(-1).index_add_(0, own, by_gap.sum(1))
+                by_noise.index_add_(0, a, half).view(-1).index_add_(0, own, half.sum(1))
+                by_var.index_add_(0, a, d_pn.mul_(half).sum(1), alpha=4)
+                by_between.index_add_(0, p, half.mul_(of_a))
+            by_between.add_(by_mean).addcmul_(by_noise, var, value=4)
+            by_var.add_((by_noise * var).sum(1), alpha=4 * dim)
+            by_var.add_(by_noise.mul_(between + dim * (var[:, None] + var)).sum(0), alpha=4)
+            if not self.centred:
+                by_var.add_(by_mean.sum(0), alpha=dim)
+            return total, (by_between, by_var)
 
-        pairs = zip(*(side.split(self.chunk // len(same) + 1) for side in selection.pairs), strict=True)
-        return sum_over_chunks(term, pairs, of_mean, of_var, distances, var)
+        return with_slopes(compute, distances, *self.spread_parts(embeddings))
 
     def std(self, scalars: Scalars, dim: int) -> Tensor:
         return moments(_triplets(scalars, dim)).var.sqrt()
