@@ -288,8 +288,8 @@ class Service:
         )
         self.images: Batcher[Tensor, Embeddings] | None = None  # of an index with an encoder
         if index.has_model:
-            self._encoder = encoder = index.encoder
-            self._evaluating.enter_context(encoder.evaluating())
+            self._evaluating.enter_context(index.encoder.evaluating())
+            self._encoder = encoder = index.encoder.for_many()
             workers = workers if encoder.device.type == "cpu" else 1
             self.images = Batcher(
                 self._embed,
