@@ -72,7 +72,7 @@ class Backbone(nn.Module):
         self.default_preprocessing = default_preprocessing
         self._channels_are_last = getattr(model, "output_fmt", "NCHW") == "NHWC"
         self._other_tokens = int(getattr(model, "num_prefix_tokens", 0))  # class tokens
-        self.folds: bool | None = None  # whether `fold_batch_norm` is right; None: not known yet
+        self.folds = False  # True once `fold_batch_norm` was found to be right
 
     def forward(self, pixels: Tensor) -> Tensor:
         features = cast("Any", self.model).forward_features(pixels)
@@ -95,14 +95,12 @@ class Backbone(nn.Module):
 def fold_batch_norm(backbone: Backbone, size: int) -> Backbone:
     """Return a copy, in evaluation mode, with batch norm folded into the convolutions before it.
 
-    Other weights are shared. Children are folded in the order in which they are defined. The first
-    time, an image checks that this is the order in which they are called; otherwise the backbone
-    itself is returned.
+    Children are folded in the order in which they are defined; other weights are shared. An image checks,
+    once, that this is the order in which they are called; otherwise the backbone itself is returned.
     """
-    if backbone.folds is False or not any(isinstance(part, _BatchNorm) for part in backbone.modules()):
+    if not any(isinstance(part, _BatchNorm) for part in backbone.modules()):
         return backbone
-    shared = {id(tensor): tensor for tensor in (*backbone.parameters(), *backbone.buffers())}
-    folded = copy.deepcopy(backbone, shared)
+    folded = copy.deepcopy(backbone, {id(its): its for its in (*backbone.parameters(), *backbone.buffers())})
     for part in folded.modules():
         for (_, conv), (after, norm) in pairwise(list(part.named_children())):
             if isinstance(conv, nn.Conv2d) and isinstance(norm, _BatchNorm) and norm.num_features == conv.out_channels:
@@ -111,7 +109,7 @@ def fold_batch_norm(backbone: Backbone, size: int) -> Backbone:
                 conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
                 rest = [getattr(norm, name) for name in ("drop", "act") if hasattr(norm, name)]  # of timm's norms
                 setattr(part, after, nn.Sequential(*rest))
-    if backbone.folds is None:
+    if not backbone.folds:
         device = next(backbone.parameters()).device
         image = torch.randn(1, 3, size, size, generator=torch.Generator().manual_seed(0)).to(device)
         expected, found = backbone(image), folded(image)

@@ -173,7 +173,7 @@ class ImageEncoder(ABC):
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
-        rows, parts = list[Tensor](), list[Embeddings]()
+        rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
         with self.evaluating():
             prepare = self.for_many if len(sources) >= _MANY else lambda: self
             if cores > 1 and len(sources) > 1:
@@ -186,8 +186,6 @@ class ImageEncoder(ABC):
                 parts.append(part)
                 if progress is not None:
                     progress(int(batch.rows[-1]) + 1)
-        if not parts:
-            return EncodedImages(self.empty(), torch.empty(0, dtype=torch.int64), loader.rejected)
         return EncodedImages(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
 
     def embed_batch(self, batch: Batch) -> Embeddings:
