@@ -67,8 +67,8 @@ def throughput(encoder: Encoder, files: list[Path], *, rounds: int) -> dict[str,
     speed = rates(
         {
             "decode": lambda: list(Loader(files, encoder.resize)),
-            "network, with batch norm": lambda: list(on_cores(cores, batches, encoder.embed_batch)),
-            "network": lambda: list(on_cores(cores, batches, many.embed_batch)),
+            "network, with batch norm": lambda: list(on_cores(cores, batches, lambda: encoder)),
+            "network": lambda: list(on_cores(cores, batches, lambda: many)),
             "encode": lambda: encoder.encode(files),
         },
         len(files),

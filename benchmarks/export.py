@@ -94,7 +94,7 @@ def speed(folder: Path, *, rounds: int) -> dict[str, float]:
     large, small = ([Batch(torch.empty(0), list(part)) for part in images.split(count)] for count in (AT_ONCE, 4))
 
     def shared_out(runtime: str) -> Run:
-        return lambda: list(on_cores(cores, small, encoders[runtime].embed_batch))
+        return lambda: list(on_cores(cores, small, lambda: encoders[runtime]))
 
     def eager() -> None:
         """As PyTorch runs it unless told that channels lie side by side."""

@@ -162,6 +162,11 @@ def test_batch_norm_is_folded_for_many_images_and_only_where_that_is_right():
         torch.testing.assert_close(
             many.embed_pixels(pixels).mean, encoder.embed_pixels(pixels).mean, atol=1e-5, rtol=1e-4
         )
+        for part in encoder.backbone.parameters():  # as training does: nothing folded is kept
+            part.data.mul_(0.5)
+        torch.testing.assert_close(
+            encoder.for_many().embed_pixels(pixels).mean, encoder.embed_pixels(pixels).mean, atol=1e-5, rtol=1e-4
+        )
 
 
 class Swapped(torch.nn.Module):

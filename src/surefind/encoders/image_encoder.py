@@ -173,20 +173,19 @@ class ImageEncoder(ABC):
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
-        rows, parts = list[Tensor](), list[Embeddings]()
+        rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
         with self.evaluating():
-            embed = (self.for_many() if len(sources) >= _MANY else self).embed_batch
+            prepare = self.for_many if len(sources) >= _MANY else lambda: self
             if cores > 1 and len(sources) > 1:
-                results = on_cores(cores, loader, embed)
+                results = on_cores(cores, loader, prepare)
             else:
-                results = ((batch, embed(batch)) for batch in loader)
+                encoder = prepare()
+                results = ((batch, encoder.embed_batch(batch)) for batch in loader)
             for batch, part in results:
                 rows.append(batch.rows)
                 parts.append(part)
                 if progress is not None:
                     progress(int(batch.rows[-1]) + 1)
-        if not parts:
-            return EncodedImages(self.empty(), torch.empty(0, dtype=torch.int64), loader.rejected)
         return EncodedImages(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
 
     def embed_batch(self, batch: Batch) -> Embeddings:
@@ -195,14 +194,15 @@ class ImageEncoder(ABC):
 
 
 def on_cores(
-    cores: int, batches: Iterable[Batch], embed: Callable[[Batch], Embeddings]
+    cores: int, batches: Iterable[Batch], prepare: Callable[[], ImageEncoder]
 ) -> Iterator[tuple[Batch, Embeddings]]:
-    """Embed `cores` batches at a time; yield results in order."""
+    """Embed `cores` batches at a time; yield results in order. `prepare` makes the encoder, on one core."""
     running: deque[tuple[Batch, Future[Embeddings]]] = deque()
     with single_core_pool(cores) as pool:
         try:
+            encoder = pool.submit(prepare)  # while the first images are decoded
             for batch in batches:
-                running.append((batch, pool.submit(embed, batch)))
+                running.append((batch, pool.submit(lambda its: encoder.result().embed_batch(its), batch)))
                 if len(running) > cores:
                     done, result = running.popleft()
                     yield done, result.result()

@@ -288,12 +288,11 @@ class Service:
         )
         self.images: Batcher[Tensor, Embeddings] | None = None  # of an index with an encoder
         if index.has_model:
-            self._encoder = encoder = index.encoder
-            self._evaluating.enter_context(encoder.evaluating())
-            workers = workers if encoder.device.type == "cpu" else 1
+            self._evaluating.enter_context(index.encoder.evaluating())
+            self._encoder = encoder = index.encoder.for_many()
             self.images = Batcher(
                 self._embed,
-                workers=workers,
+                workers=workers if encoder.device.type == "cpu" else 1,
                 most=settings.batch or min(encoder.largest_batch, MAX_BATCH),
                 observe=batch_sizes.labels("encode").observe,
             )
@@ -308,11 +307,8 @@ class Service:
     async def encode(self, content: bytes) -> tuple[Embeddings, dict[str, int], dict[str, float]]:
         """Return the embedding, the bytes, width and height of the image, and the timings."""
         if self.images is None:
-            raise Refused(
-                409,
-                "this index holds vectors of another model: it has no encoder for images",
-                fix="send a vector to /v1/search/vector, or request the neighbours of an item",
-            )
+            problem = "this index holds vectors of another model: it has no encoder for images"
+            raise Refused(409, problem, fix="send a vector to /v1/search/vector, or request the neighbours of an item")
         submitted = perf_counter()
 
         def decode_image() -> tuple[Tensor, dict[str, int], float, float]:
