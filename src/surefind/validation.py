@@ -38,8 +38,12 @@ def check_number(
         raise InvalidArgument(argument, expected=expected, got=repr(value))
 
 
-def check_share(argument: str, value: object) -> None:
-    check_number(argument, value, "a share between 0 and 1", lambda share: 0 < share < 1)
+def check_share(argument: str, value: object, *, closed: bool = False) -> None:
+    """Raise InvalidArgument unless `value` is in (0, 1), or in [0, 1] if `closed`."""
+    if closed:
+        check_number(argument, value, "a number from 0 to 1", lambda share: 0 <= share <= 1)
+    else:
+        check_number(argument, value, "a share between 0 and 1", lambda share: 0 < share < 1)
 
 
 def check_whole(argument: str, value: object, *, smallest: int = 1) -> None:

@@ -79,11 +79,6 @@ def hits_table(result: "SearchResult") -> Table:
 
     hits, table = result.hits, Table("#", **PLAIN)
     ids, labels = [hit.id for hit in hits], [hit.label or "" for hit in hits]
-    columns: dict[str, Sequence[str | Text]] = {"id": list(map(Text, map(printable, ids)))}
-    if any(labels):
-        columns["label"] = list(map(Text, map(printable, labels)))
-    for name in columns:
-        table.add_column(name, overflow="fold")
     numbers: dict[str, Sequence[str | Text]] = {
         "distance": [_digits(hit.distance, 4) for hit in hits],
         "expected ± std": [f"{_digits(hit.expected_distance, 4)} ± {_digits(hit.std, 2)}" for hit in hits],
@@ -92,6 +87,11 @@ def hits_table(result: "SearchResult") -> Table:
         numbers["P(within)"] = [whole_percent(hit.p_within) for hit in hits]
     if any(hit.confidence is not None for hit in hits):
         numbers["confidence"] = [whole_percent(hit.confidence) for hit in hits]
+    columns: dict[str, Sequence[str | Text]] = {"id": list(map(Text, map(printable, ids)))}
+    if any(labels):
+        columns["label"] = list(map(Text, map(printable, labels)))
+    for name in columns:
+        table.add_column(name, overflow="fold")
     for name in numbers:
         table.add_column(name, justify="right", no_wrap=True)
     for number, row in enumerate(zip(*columns.values(), *numbers.values(), strict=True), start=1):

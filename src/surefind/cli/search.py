@@ -65,7 +65,7 @@ def search(
     unread: list[str] = []
     results: list[sf.SearchResult] = []  # with one hit
     facts: list[dict[str, Any]] = []  # for JSON
-    code = 0
+    code, calibration = 0, None  # what judged the results
     with sf.Index.open(folder, engine=engine) as index:
         request = index.check_search(**options)  # before any encoding
         embed = _embed_images if index.has_model else _embed_files
@@ -85,12 +85,13 @@ def search(
                 lines = result_as_csv(result)
                 print(printable_lines(lines) if sys.stdout.isatty() else lines, end="")
             else:
-                print_result(console, result, index.calibration_of(result))
+                calibration = index.calibration_of(result) or calibration
+                print_result(console, result, calibration)
                 console.print()
         if as_json:
             print(json.dumps(facts, allow_nan=False))
         elif not as_csv:
-            _print_footer(index, results, str(folder))
+            _print_footer(index, results, calibration, str(folder))
     if code := 1 if unread else code:
         raise Exit(code)
 
@@ -160,16 +161,17 @@ def _skip(problem: str, unread: list[str]) -> None:
     print(printable(problem), file=sys.stderr, flush=True)
 
 
-def _print_footer(index: "sf.Index", results: "Sequence[sf.SearchResult]", folder: str) -> None:
+def _print_footer(
+    index: "sf.Index", results: "Sequence[sf.SearchResult]", calibration: "sf.Calibration | None", folder: str
+) -> None:
     """Print the calibration behind the verdicts, or why there are none."""
     from surefind.confidence.explain import gallery_change, guaranteed, made_with
     from surefind.text import printable
 
     lines = list(dict.fromkeys(result.uncalibrated for result in results if result.uncalibrated))
     change = None
-    judged = next((result for result in results if result.verdict), None)
     kept = any(result.guaranteed for result in results)
-    if judged is not None and (calibration := index.calibration_of(judged)) is not None:
+    if calibration is not None:
         lines.append(f"calibrated: {made_with(calibration)}")
         if kept:
             lines.append(guaranteed(calibration.guarantee))

@@ -173,7 +173,7 @@ class ImageEncoder(ABC):
             prefetch=2 * cores,
             max_bad_share=max_bad_share,
         )
-        rows, parts = [torch.empty(0, dtype=torch.int64)], [self.empty()]
+        rows, parts = [torch.empty(0, dtype=torch.int64)], list[Embeddings]()
         with self.evaluating():
             prepare = self.for_many if len(sources) >= _MANY else lambda: self
             if cores > 1 and len(sources) > 1:
@@ -186,6 +186,7 @@ class ImageEncoder(ABC):
                 parts.append(part)
                 if progress is not None:
                     progress(int(batch.rows[-1]) + 1)
+        parts = parts or [self.empty()]
         return EncodedImages(type(parts[0]).cat(parts), torch.cat(rows), loader.rejected)
 
     def embed_batch(self, batch: Batch) -> Embeddings:

@@ -5,7 +5,7 @@ from torch.nn.functional import normalize
 
 from surefind.embeddings import LARGEST_SPREAD, SMALLEST_SPREAD, Embeddings, Gaussians, check_embeddings, check_pair
 from surefind.errors import InvalidArgument
-from surefind.validation import check_number
+from surefind.validation import check_number, check_share
 
 
 def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
@@ -30,7 +30,7 @@ def fuse(views: Embeddings, *, correlation: float = 0.0) -> Embeddings:
     tensor([[0.7500, 0.2500]])
     """
     check_embeddings("views", views)
-    check_number("correlation", correlation, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    check_share("correlation", correlation, closed=True)
     if not len(views):
         raise InvalidArgument("views", expected="at least one row", got="none")
     wide = views.to(torch.float64)

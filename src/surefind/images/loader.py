@@ -15,7 +15,7 @@ from torch import Tensor
 
 from surefind.errors import SurefindError
 from surefind.images.decode import DEFAULT, DecodePolicy, ImageRejected, ImageSource, decode
-from surefind.validation import check_number, check_whole
+from surefind.validation import check_share, check_whole
 
 _SHOWN = 5  # rejected images named in an error
 
@@ -78,7 +78,7 @@ class Loader:
         check_whole("batch_size", batch_size)
         check_whole("workers", workers)
         check_whole("prefetch", prefetch, smallest=0)
-        check_number("max_bad_share", max_bad_share, "a share in [0, 1]", lambda x: 0 <= x <= 1)
+        check_share("max_bad_share", max_bad_share, closed=True)
         self.sources, self.resize, self.policy = sources, resize, policy
         self.batch_size, self.workers, self.prefetch = batch_size, workers, prefetch
         self.max_bad_share = max_bad_share

@@ -141,9 +141,7 @@ class Calibrations:
         If it is replaced between the two reads, the checksums are outdated.
         """
         digests = self._folder.documents.digests(CALIBRATION)
-        prefix = document_prefix()
-        plain = any(name.startswith(prefix) for name, _ in digests)
-        return digests, self._read() if plain else None
+        return digests, self._read() if f"{CALIBRATION}.json" in dict(digests) else None
 
     def _read(self, variant: str = "") -> Calibrated:
         return read_calibration(

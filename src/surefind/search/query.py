@@ -111,7 +111,7 @@ def search_request(
     `ranking` defaults to confidence if the index is calibrated, else to the engine's own. k may
     exceed the engine's limit, less a query inside, only if the index has fewer rows.
     """
-    own = engine.space.ranking
+    own, where = engine.space.ranking, parse_where(where)
     ranking = (CONFIDENCE if calibrated else own) if ranking is None else ranking
     check_choice("ranking", ranking, (*RANKINGS, CONFIDENCE))
     if ranking == CONFIDENCE and not calibrated:
@@ -120,7 +120,6 @@ def search_request(
     check_whole("expand", expand, smallest=0)
     if radius is not None:
         check_number("radius", radius, "a positive number", lambda x: x > 0)
-    where = parse_where(where)
     most, requested = engine.max_k - (inside is not None), max(k, expand)
     if requested > most and engine.count(where) > engine.max_k:
         raise InvalidArgument(

@@ -170,7 +170,8 @@ class View:
             known.check_identity(self.meta.get("identity"))
         try:
             self.version = int(self.meta["version"])
-            self.space = Space(*(self.meta[name] for name in ("family", "dim", "ranking")))
+            self.space = Space(self.meta["family"], self.meta["dim"], self.meta["ranking"])
+            width = self.space.width
             shared = 0  # blocks that `known` has too: rows are only appended to a file
             if known is not None and known.meta["vectors"] == self.meta["vectors"]:
                 pairs = zip(known.heads, self.heads, strict=False)
@@ -184,7 +185,7 @@ class View:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CorruptFile(folder / FILE, "it does not describe an index") from error
         self.vectors = map_vectors(
-            folder / self.meta["vectors"], rows=len(self.keys), width=self.space.width, blocks=self.heads[shared:]
+            folder / self.meta["vectors"], rows=len(self.keys), width=width, blocks=self.heads[shared:]
         )
         if known is not None and known.graph is not None and known.graph.kept == kept:
             self.graph = known.graph
