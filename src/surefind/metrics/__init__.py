@@ -14,8 +14,7 @@ from surefind.metrics.calibration import (
     negative_log_likelihood,
     reliability_bins,
 )
-from surefind.metrics.correlation import kendall, spearman
-from surefind.metrics.detection import aupr, auroc, auroc_within, fpr_at_tpr
+from surefind.metrics.detection import aupr, auroc, auroc_within, fpr_at_tpr, spearman
 from surefind.metrics.intervals import (
     Estimate,
     PairedTest,
@@ -39,6 +38,6 @@ __all__ = [
     "DEFINITIONS", "Estimate", "PairedTest", "ReliabilityBins", "RiskCoverage", "RiskProfile", "aupr", "aurc",
     "auroc", "auroc_within", "average_precision_at_k", "average_precision_at_r", "bootstrap", "bootstrap_all",
     "bootstrap_means", "brier_score", "calibration_floor", "debiased_calibration_error", "expected_calibration_error",
-    "fpr_at_tpr", "hit_at_k", "kendall", "negative_log_likelihood", "paired_test", "precision_at_k", "recall_at_k",
+    "fpr_at_tpr", "hit_at_k", "negative_log_likelihood", "paired_test", "precision_at_k", "recall_at_k",
     "reliability_bins", "resample_counts", "retrieval_report", "risk_coverage", "risk_profile", "spearman",
 ]  # fmt: skip

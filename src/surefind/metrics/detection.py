@@ -1,4 +1,4 @@
-"""Detection metrics: does a signal separate wrong from right, or foreign from own queries (OOD)?
+"""Metrics of the order of a signal: does it separate wrong from right, or foreign from own queries (OOD)?
 
 `signal` is higher for what should be detected: an uncertainty, or cov[q - x] for foreign queries.
 Only its order counts. `weights` are resample counts, (B, Q); a resample without one of the two
@@ -161,6 +161,38 @@ class _Found(NamedTuple):
         return self.false[:, -1].double()
 
 
+@overload
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: None = None) -> float: ...
+@overload
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike) -> Tensor: ...
+def spearman(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> float | Tensor:
+    r"""Spearman's rho: the correlation of ranks; the tied share the mean of their ranks.
+
+        rho = sum r_i s_i / sqrt(sum r_i^2 sum s_i^2),   r, s: ranks of x and y less their mean
+
+    Args:
+        x: One value per query, (Q,).
+        y: One value per query, (Q,).
+        weights: Resample counts, (B, Q).
+
+    Returns:
+        rho, nan if x or y is constant; with `weights` one per resample, (B,).
+
+    >>> import torch
+    >>> spearman(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 4.0, 9.0]))
+    1.0
+    """
+    first = as_numbers("x", x)
+    second = as_numbers("y", y, len(first))
+    rows = as_rows(weights, len(first))
+    r, s = _centred_ranks(first, rows), _centred_ranks(second, rows)
+    weighted = rows * r
+    across = (weighted * s).sum(1)
+    along_r, along_s = weighted.mul_(r).sum(1), s.square_().mul_(rows).sum(1)
+    rho = across.double() / (along_r.double() * along_s.double()).sqrt()
+    return as_result(rho.clamp_(-1, 1), weights)
+
+
 def _found(signal: ArrayLike, positive: ArrayLike, weights: ArrayLike | None) -> _Found:
     values = as_numbers("signal", signal)
     flags = as_flags("positive", positive, len(values))
@@ -173,3 +205,11 @@ def _found(signal: ArrayLike, positive: ArrayLike, weights: ArrayLike | None) ->
     both = from_highest.totals(arranged)
     true = from_highest.totals(arranged.mul_(flags[from_highest.queries]))
     return _Found(true, both.sub_(true))
+
+
+def _centred_ranks(values: Tensor, rows: Tensor) -> Tensor:
+    """Rank of each query within each resample, less the mean rank, (B, Q)."""
+    ranking = order(values)
+    upto = ranking.totals(ranking.arrange(rows))
+    middle = upto.sub(steps(upto), alpha=0.5).sub_(upto[:, -1:] / 2)
+    return middle.index_select(1, ranking.place())
