@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Exit, Option
 
+import surefind as sf
 from surefind.cli.options import QUERIES, EngineOption, JsonOption, OodOption, Runtime, Split
 from surefind.cli.output import note, stages
-from surefind.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,7 +67,7 @@ def evaluate(
     for option, given in (of_model_only if of_index else {"--label": label, "--engine": engine}).items():
         if given is not None:
             expected = "a model, not an index" if of_index else "an index, not a model"
-            raise InvalidArgument(option, expected=expected, got=str(model))
+            raise sf.InvalidArgument(option, expected=expected, got=str(model))
     if of_index:
         found = _evaluate_index(model, data, output, split, label, engine, runtime, seed)
         if as_json:
@@ -84,7 +84,7 @@ def evaluate(
     try:
         numbers = tuple(sorted({int(k) for k in (ks or "1,5,10").split(",")}))
     except ValueError as error:
-        raise InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
+        raise sf.InvalidArgument("--k", expected="numbers such as 1,5,10", got=repr(ks)) from error
     request = Request(
         model=model,
         data=data,
@@ -118,7 +118,6 @@ def _evaluate_index(
     seed: int,
 ) -> "IndexEvaluation":
     """Evaluate an index, and write the report."""
-    import surefind as sf
     from surefind.cli.calibrate import read_queries
     from surefind.reports.index_evaluation import evaluate_index
     from surefind.reports.report import write_index_report
@@ -133,7 +132,7 @@ def _evaluate_index(
             note(f"warning: {warning}")
         if split is not None and not index.has_model:
             got = f"{folder}, an index of vectors"
-            raise InvalidArgument("--split", expected="an index of images", got=got)
+            raise sf.InvalidArgument("--split", expected="an index of images", got=got)
         labelled, labels = read_queries(index, data, split or "all", label)
         command = shlex.join(["surefind", *sys.argv[1:]])
         found = evaluate_index(

@@ -34,13 +34,12 @@ def upgrade(
         surefind search clip.index queries.npz
     """
     from surefind.storage import make_writable
-    from surefind.vectors.upgrade import calibrate
 
     targets = sf.CalibrationTargets(precision=precision, probability=probability)
     given = labelled_vectors(vectors, vectors=vectors_name, labels=labels_name)
     make_writable(output)
     with stages() as progress:
-        made = calibrate(given.values, given.labels, targets=targets, learn_variance=variance, progress=progress)
+        made = sf.calibrate(given.values, given.labels, targets=targets, learn_variance=variance, progress=progress)
     made.save(output)
     if as_json:
         print(json.dumps({"model": str(output), **made.calibration.summary()}))

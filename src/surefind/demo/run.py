@@ -20,7 +20,6 @@ from surefind.confidence.conformal import MATCH, NO_MATCH, UNSURE
 from surefind.confidence.explain import digits, guaranteed
 from surefind.datasets.glyphs import TABLE, GlyphSettings, draw_glyphs, glyphs_folder
 from surefind.datasets.splits import Splits
-from surefind.embeddings import Embeddings
 from surefind.images.catalog import Catalog
 from surefind.reports.evaluate import Request, evaluate
 from surefind.reports.index_evaluation import ALL, IndexEvaluation, evaluate_index
@@ -28,12 +27,9 @@ from surefind.reports.rankings import Embedded, embed_catalog
 from surefind.reports.report import ReportFolder, write_report
 from surefind.reports.reproduce import claim_folder, finished_evaluation, is_trained
 from surefind.search.folder import IndexFolder
-from surefind.search.hits import SearchResult
 from surefind.storage import make_writable, whole_file, write_whole
 from surefind.training.run_folder import RunFolder, read_log
-from surefind.training.trainer import train
 from surefind.vectors.reader import read_vectors
-from surefind.vectors.upgrade import calibrate
 
 # What so short a training can guarantee.
 TARGETS = sf.CalibrationTargets(precision=0.75, novelty_level=0.05)
@@ -92,7 +88,7 @@ class Question:
     about: str
     label: str | None  # none where nothing in the index can be right
     path: Path
-    result: SearchResult
+    result: sf.SearchResult
 
     def as_dict(self) -> dict[str, Any]:
         first = self.result.hits[0]
@@ -259,7 +255,7 @@ class _Demo:
             begun = (folder / "run" / "recipe.toml").is_file()
             stage.reused = begun and is_trained(folder, recipe)
             if not stage.reused:
-                train(
+                sf.train(
                     glyphs,
                     recipe,
                     folder,
@@ -313,7 +309,7 @@ class _Demo:
             asked = f"{result.about.queries:,} queries, {result.about.foreign_queries} foreign ones"
             stage.figure = f"{asked}: {report.page}"
 
-    def upgrade(self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog) -> tuple[sf.Index, Embeddings]:
+    def upgrade(self, baseline: sf.Encoder, gallery: Catalog, kept_out: Catalog) -> tuple[sf.Index, sf.Embeddings]:
         """Upgrade the baseline's vectors, as a user's would be; return their index and queries."""
         file, asked, model, folder = (
             self.folder / PATHS[name] for name in ("vectors", "vectors_queries", "vectors_model", "vectors_index")
@@ -331,7 +327,7 @@ class _Demo:
             stage.reused = asked.is_file()
             if not stage.reused:
                 vectors = save(file, gallery)
-                upgrade = calibrate(vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress)
+                upgrade = sf.calibrate(vectors, gallery.labels, targets=TARGETS, seed=self.seed, progress=progress)
                 upgrade.save(model)
                 shutil.rmtree(folder, ignore_errors=True)  # of an interrupted run
                 upgrade.index(folder, vectors, ids=gallery.ids, labels=gallery.labels).close()
@@ -368,7 +364,7 @@ def ask(index: sf.Index, kept_out: Catalog, symbols: Embedded, folder: Path) -> 
     return tuple(questions), sum(result.verdict == NO_MATCH for result in foreign)
 
 
-def foreign_question(index: sf.Index, symbols: Catalog, theirs: list[SearchResult], path: Path) -> Question:
+def foreign_question(index: sf.Index, symbols: Catalog, theirs: list[sf.SearchResult], path: Path) -> Question:
     """Search with a chess board; if it passes for a glyph, with the strangest of the symbols."""
     squares = (np.indices((64, 64)) // 8).sum(axis=0) % 2
     file = io.BytesIO()
@@ -382,6 +378,6 @@ def foreign_question(index: sf.Index, symbols: Catalog, theirs: list[SearchResul
     return Question("foreign", about, None, path, index.search(path, SHOWN))
 
 
-def best_with(results: Sequence[SearchResult], verdict: str, *, by: Sequence[float]) -> int:
+def best_with(results: Sequence[sf.SearchResult], verdict: str, *, by: Sequence[float]) -> int:
     """Return the highest of those with the verdict; of all, if none has it."""
     return max(range(len(results)), key=lambda row: (results[row].verdict == verdict, by[row]))
