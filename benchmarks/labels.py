@@ -24,10 +24,16 @@ from numpy.typing import NDArray
 
 import surefind as sf
 from surefind import metrics
-from surefind.confidence.calibrate import embedded_queries, fit_label_calibration, vote_of
+from surefind.confidence.calibrate import embedded_queries
 from surefind.confidence.calibration import Calibration, Origin, label_answers
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
+from surefind.confidence.label_calibration import (
+    LabelData,
+    collect_label_data,
+    fit_label_calibration,
+    fit_labels,
+    vote_of,
+)
 from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, label_columns
 from surefind.engines.base import Engine, Space
 from surefind.engines.base import Rows as EngineRows

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from calibrations import GUARANTEE, ORIGIN, PREDICTION_SET, QUALITY, make_calibration
 
-from surefind.confidence.calibrate import CalibrationTargets, prior_calibration
+from surefind.confidence.calibrate import CalibrationTargets
 from surefind.confidence.calibration import Curve
 from surefind.confidence.explain import (
     answer_of,
@@ -21,6 +21,7 @@ from surefind.confidence.explain import (
     no_match_rule,
     shown,
 )
+from surefind.confidence.label_calibration import prior_calibration
 
 NO_GUARANTEE = replace(GUARANTEE, threshold=None, coverage=0.0, selected=0, right=0, best=0.87, queries_needed=2400)
 

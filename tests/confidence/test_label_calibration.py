@@ -8,9 +8,9 @@ from label_galleries import Labelled, overlapping
 from memory_engine import MemoryEngine
 
 from surefind import metrics
-from surefind.confidence.calibrate import CalibrationTargets, calibrate_labels, embedded_queries, own_queries, vote_of
+from surefind.confidence.calibrate import CalibrationTargets, embedded_queries, own_queries
 from surefind.confidence.class_table import ClassTable
-from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
+from surefind.confidence.label_calibration import LabelData, calibrate_labels, collect_label_data, fit_labels, vote_of
 from surefind.confidence.label_model import LabelNeighbourhood, prior_model
 from surefind.confidence.labelled_queries import read_queries
 from surefind.engines.base import Rows

@@ -11,9 +11,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from typer import Exit, Option, echo, style
 
-import surefind
+import surefind as sf
 from surefind.cli.options import JsonOption
-from surefind.errors import InvalidArgument, SurefindError
 
 CGROUP = Path("/sys/fs/cgroup")
 LEAST_MEMORY, LEAST_SPACE = 2 * 2**30, 2**30  # bytes; enough to train a small encoder
@@ -87,7 +86,7 @@ def examine(name: str, look: Look) -> Finding:
     """Return what is found; an error is a finding."""
     try:
         detail = look()
-    except SurefindError as error:
+    except sf.SurefindError as error:
         return Finding("error", error.problem, error.fix or "")
     except Exception as error:  # noqa: BLE001  # a broken package may raise anything
         message = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
@@ -108,7 +107,7 @@ def checks(urls: Sequence[str] = ()) -> dict[str, dict[str, Look]]:
     return {
         "packages": {
             "python": platform.python_version,
-            "surefind": lambda: surefind.__version__,
+            "surefind": lambda: sf.__version__,
             **{name: partial(_imported, name) for name in required()},
         },
         "machine": {
@@ -235,6 +234,6 @@ def _server(url: str) -> str:
     scheme, _, rest = url.partition("://")
     if scheme not in SERVERS or not rest:
         expected = " or ".join(SERVERS.values())
-        raise InvalidArgument("--engine", expected=expected, got="another URL")
+        raise sf.InvalidArgument("--engine", expected=expected, got="another URL")
     engine = import_module(f"surefind.engines.{scheme}.engine")
     return f"answers: {engine.describe_server(url, seconds=TIMEOUT_SECONDS)}"

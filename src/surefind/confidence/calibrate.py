@@ -12,33 +12,13 @@ import torch
 from torch import Tensor
 
 from surefind import metrics
-from surefind.confidence.calibration import (
-    LABELS,
-    NOVELTY_LEVEL,
-    PRIOR,
-    Calibrated,
-    Calibration,
-    Curve,
-    Origin,
-    Quality,
-    known_share,
-    label_answers,
-)
-from surefind.confidence.class_table import LABEL, ClassTable, Codes, is_missing, label_of
-from surefind.confidence.conformal import (
-    PredictionSetRule,
-    chance_of_match,
-    fit_prediction_set,
-    novelty_of,
-    novelty_values,
-)
-from surefind.confidence.drift import check_calibration_data, first_hit_columns, label_reference, quantiles_of
-from surefind.confidence.evidence import COLUMNS, NEIGHBOURS, Neighbourhood, Numbers
+from surefind.confidence.calibration import NOVELTY_LEVEL, Calibrated, Calibration, Curve, Origin, Quality
+from surefind.confidence.class_table import LABEL, Codes, is_missing, label_of
+from surefind.confidence.conformal import chance_of_match, fit_prediction_set, novelty_of, novelty_values
+from surefind.confidence.drift import check_calibration_data, first_hit_columns, quantiles_of
+from surefind.confidence.evidence import COLUMNS, Neighbourhood, Numbers
 from surefind.confidence.guarantee import PrecisionGuarantee, guarantee_precision
-from surefind.confidence.label_calibration import LabelData, collect_label_data, fit_labels
-from surefind.confidence.label_model import LabelModel, LabelNeighbourhood, prior_model
 from surefind.confidence.labelled_queries import (
-    LEAST_CLASSES,
     LEAST_QUERIES,
     CalibrationData,
     LabelledQueries,
@@ -67,8 +47,6 @@ from surefind.validation import check_number, check_share, check_whole
 
 STEPS = 150  # of training the variance heads
 MOST_QUERIES = 5000  # larger sets of labelled queries are sampled
-LEAST_LABELLED = 20  # queries with another image of their class; with fewer, the prior answers
-VOTERS = 10  # nearest images whose commonest label is compared with
 _STILL = 1e-6  # a variance with a smaller range was not learned
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -127,55 +105,6 @@ def fit_calibration(data: CalibrationData, origin: Origin, targets: CalibrationT
     )
 
 
-def fit_label_calibration(
-    data: LabelData, origin: Origin, targets: CalibrationTargets, prior: LabelModel
-) -> Calibration:
-    """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
-    fitted = fit_labels(data, prior)
-    queries, share = len(data.own), targets.unknown_share
-    genuine = label_answers(fitted.each[:queries], fitted.first[:queries], data.near.code)
-    among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
-    # Queries whose class is hidden stand for those of unknown classes, as many as requested.
-    hidden = data.unknown[0]
-    drawn = np.random.default_rng(0).permutation(len(hidden))
-    drawn = drawn[: round(queries * share / (1 - share))]
-    rows = np.r_[np.arange(queries), queries + drawn]
-    class_codes, fold = (np.r_[its, its[hidden[drawn]]] for its in (data.class_codes, data.fold))
-    own = np.r_[data.own, np.full(len(drawn), -1)]
-    near = fitted.near.at(rows)
-    match = (near.code == own[:, None]) & (near.code >= 0)
-    each = fitted.each[rows] * known_share(fitted.log_odds[rows], share)[:, None]
-    answers = label_answers(each, fitted.first[rows], near.code)
-    right = (answers.code[:, 0] == own) & (own >= 0)
-    sure = answers.probability[:, 0]
-    curve = curve_of(sure, right, match, near.distance, fold)
-    voted, uncertainty = vote_of(near)
-    return Calibration(
-        origin=origin,
-        model=fitted.model,
-        guarantee=targets.guarantee(sure, right, class_codes),
-        prediction_set=fit_prediction_set(
-            np.cumsum(genuine.probability, axis=1), among, data.class_codes, miss_rate=targets.miss_rate
-        ),
-        curve=curve,
-        quality=quality_of(curve, near.distance, (uncertainty, (voted == own) & (own >= 0))),
-        novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
-        known=fitted.known,
-        unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
-        unknown_share=share,
-        reference_quantiles=quantiles_of(label_reference(data.near, sure[:queries])),
-        novelty_level=targets.novelty_level,
-    )
-
-
-def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibration:
-    """Return the calibration that ships with the package; it guarantees nothing."""
-    unknown = PrecisionGuarantee(targets.precision, targets.probability, horizon=targets.horizon)
-    level = 1 - targets.miss_rate
-    shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
-    return Calibration(origin, prior_model(), unknown, shown)
-
-
 def curve_of(confidence: Numbers, right: Flags, match: Flags, distance: Numbers, fold: Codes) -> Curve:
     """Cross-fitted confidence of first hits, and of a fit to the nearest distance alone."""
     alone = crossfitted(novelty_values(distance)[:, None], match[:, 0], fold, directions=(-1,))
@@ -218,15 +147,6 @@ def distance_ratio(distance: Numbers) -> Numbers:
     return np.divide(nearest, farthest, out=np.ones_like(nearest), where=farthest > 0)
 
 
-def vote_of(near: LabelNeighbourhood) -> tuple[Codes, Numbers]:
-    """Commonest label of the nearest images (of equals the nearest), and its share subtracted from 0; (Q,) each."""
-    some = near.code[:, :VOTERS]
-    same = (some[:, :, None] == some[:, None]) & (some >= 0)[:, None]
-    count = same.sum(axis=2)
-    rows, best = np.arange(len(some)), count.argmax(axis=1)
-    return some[rows, best], -count[rows, best] / some.shape[1]
-
-
 def columns_of(neighbourhood: Neighbourhood) -> tuple[str, ...]:
     """Names of the columns to use: those of a variance only if it was learned."""
     sources = {"distances", "density", "overlap"}
@@ -264,12 +184,12 @@ def calibrate_engine(
         progress=lambda done: progress("searching labelled queries", done, total),
     )
     remarks = check_calibration_data(data.match[:, 0], data.class_codes, has_match=data.has_match)
-    remarks = (*_trained_classes(queries, trained_with), *remarks)
-    origin = _origin(engine, source, data.class_codes, data.has_match, remarks, copies=data.copies)
+    remarks = (*trained_classes(queries, trained_with), *remarks)
+    origin = origin_of(engine, source, data.class_codes, data.has_match, remarks, copies=data.copies)
     return Calibrated(fit_calibration(data, origin, targets), density, query_variance.heads)
 
 
-def _trained_classes(queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL) -> tuple[str, ...]:
+def trained_classes(queries: LabelledQueries, trained_with: frozenset[str], field: str = LABEL) -> tuple[str, ...]:
     """Return a remark if the model was trained with classes of the queries."""
     classes = class_hashes(str(facts[field]) for facts in queries.facts if field in facts)
     known = len(classes & trained_with)
@@ -282,55 +202,7 @@ def _trained_classes(queries: LabelledQueries, trained_with: frozenset[str], fie
     )
 
 
-def calibrate_labels(
-    engine: Engine,
-    queries: LabelledQueries | None,
-    table: ClassTable,
-    targets: CalibrationTargets,
-    *,
-    source: str,
-    too_few: str | None = None,
-    trained_with: frozenset[str] = frozenset(),
-    progress: Progress = lambda *_: None,
-) -> Calibrated:
-    """Search the labelled queries and fit a calibration to the labels of the gallery.
-
-    With too few queries or classes the prior answers, and `too_few` may say why.
-    """
-    data = None
-    if queries is not None:
-        total = len(queries.facts)
-        data = collect_label_data(
-            engine, queries, table, progress=lambda done: progress("searching labelled queries", done, total)
-        )
-        classes = len(np.unique(data.class_codes[data.has_match]))
-        if data.has_match.sum() < LEAST_LABELLED or classes < LEAST_CLASSES:
-            too_few = too_few or (
-                f"{int(data.has_match.sum())} labelled images of {classes} classes have another "
-                f"image of their class, and {LEAST_LABELLED} of {LEAST_CLASSES} are needed"
-            )
-            data = None
-    if queries is None or data is None:
-        remarks = (f"prior calibration of surefind: {too_few or 'no labelled queries'}",)
-        none = np.zeros(0, dtype=np.int64)
-        origin = _origin(engine, source, none, none.astype(bool), remarks, evidence=PRIOR, field=table.field)
-        return Calibrated(prior_calibration(origin, targets), LocalDensity.empty())
-    weaknesses = check_calibration_data(data.right[:, 0], data.class_codes, has_match=data.has_match)
-    weaknesses = (*_trained_classes(queries, trained_with, table.field), *weaknesses)
-    origin = _origin(
-        engine,
-        source,
-        data.class_codes,
-        data.has_match,
-        weaknesses,
-        evidence=LABELS,
-        field=table.field,
-        copies=data.copies,
-    )
-    return Calibrated(fit_label_calibration(data, origin, targets, prior_model()), LocalDensity.empty())
-
-
-def _origin(
+def origin_of(
     engine: Engine, source: str, class_codes: Codes, has_match: Flags, remarks: tuple[str, ...], **more: Any
 ) -> Origin:
     return Origin(

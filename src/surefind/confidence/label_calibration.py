@@ -1,4 +1,4 @@
-"""Search an index with labelled queries, and fit the label model to what they find."""
+"""Calibrate by the labels of the index: search it with labelled queries, fit the label model near its prior."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp  # type: ignore[import-untyped]
 
+from surefind.confidence.calibrate import CalibrationTargets, Progress, curve_of, origin_of, quality_of, trained_classes
+from surefind.confidence.calibration import LABELS, PRIOR, Calibrated, Calibration, Origin, known_share, label_answers
 from surefind.confidence.class_table import ClassTable, Codes, Numbers, label_of, labels_of
+from surefind.confidence.conformal import PredictionSetRule, fit_prediction_set, novelty_of, novelty_values
+from surefind.confidence.drift import check_calibration_data, label_reference, quantiles_of
 from surefind.confidence.evidence import NEIGHBOURS
+from surefind.confidence.guarantee import PrecisionGuarantee
 from surefind.confidence.label_model import (
     CLASS_COLUMNS,
     KNOWN_COLUMNS,
@@ -18,16 +23,20 @@ from surefind.confidence.label_model import (
     LabelNeighbourhood,
     label_columns,
     label_neighbourhood,
+    prior_model,
     scores_of,
 )
-from surefind.confidence.labelled_queries import LabelledQueries, RowCache, nearest_without_copies
+from surefind.confidence.labelled_queries import LEAST_CLASSES, LabelledQueries, RowCache, nearest_without_copies
 from surefind.confidence.match_model import ALLOWED, Logistic, fit_logistic, folds_of, minimise
+from surefind.confidence.neighbours import LocalDensity
 from surefind.engines.base import Engine
 
 FETCHED = 128  # neighbours of a query, of which some are left without its class
 QUERIES_AT_ONCE = 32  # each with FETCHED vectors in float64
 PENALTY = 200.0  # on squared differences from the prior's weights, of standardised columns
 LOOSE = 0.05  # times that: on the bias, and on the prior's weights as a whole
+LEAST_LABELLED = 20  # queries with another image of their class; with fewer, the prior answers
+VOTERS = 10  # nearest images whose commonest label is compared with
 TEMPERED = ("size", "classes")  # columns that evidence counts more or less with
 
 Flags = NDArray[np.bool_]
@@ -232,3 +241,109 @@ def fit_label_model(
         temperature=tuple(found[of_class + of_query : -1]),
         bias=found[-1],
     )
+
+
+def calibrate_labels(
+    engine: Engine,
+    queries: LabelledQueries | None,
+    table: ClassTable,
+    targets: CalibrationTargets,
+    *,
+    source: str,
+    too_few: str | None = None,
+    trained_with: frozenset[str] = frozenset(),
+    progress: Progress = lambda *_: None,
+) -> Calibrated:
+    """Search the labelled queries and fit a calibration to the labels of the gallery.
+
+    With too few queries or classes the prior answers, and `too_few` may say why.
+    """
+    data = None
+    if queries is not None:
+        total = len(queries.facts)
+        data = collect_label_data(
+            engine, queries, table, progress=lambda done: progress("searching labelled queries", done, total)
+        )
+        classes = len(np.unique(data.class_codes[data.has_match]))
+        if data.has_match.sum() < LEAST_LABELLED or classes < LEAST_CLASSES:
+            too_few = too_few or (
+                f"{int(data.has_match.sum())} labelled images of {classes} classes have another "
+                f"image of their class, and {LEAST_LABELLED} of {LEAST_CLASSES} are needed"
+            )
+            data = None
+    if queries is None or data is None:
+        remarks = (f"prior calibration of surefind: {too_few or 'no labelled queries'}",)
+        none = np.zeros(0, dtype=np.int64)
+        origin = origin_of(engine, source, none, none.astype(bool), remarks, evidence=PRIOR, field=table.field)
+        return Calibrated(prior_calibration(origin, targets), LocalDensity.empty())
+    weaknesses = check_calibration_data(data.right[:, 0], data.class_codes, has_match=data.has_match)
+    weaknesses = (*trained_classes(queries, trained_with, table.field), *weaknesses)
+    origin = origin_of(
+        engine,
+        source,
+        data.class_codes,
+        data.has_match,
+        weaknesses,
+        evidence=LABELS,
+        field=table.field,
+        copies=data.copies,
+    )
+    return Calibrated(fit_label_calibration(data, origin, targets, prior_model()), LocalDensity.empty())
+
+
+def fit_label_calibration(
+    data: LabelData, origin: Origin, targets: CalibrationTargets, prior: LabelModel
+) -> Calibration:
+    """Fit confidence to the labels of the gallery, cross-fitted by class, near the prior."""
+    fitted = fit_labels(data, prior)
+    queries, share = len(data.own), targets.unknown_share
+    genuine = label_answers(fitted.each[:queries], fitted.first[:queries], data.near.code)
+    among = (genuine.code == data.own[:, None]) & (genuine.code >= 0)
+    # Queries whose class is hidden stand for those of unknown classes, as many as requested.
+    hidden = data.unknown[0]
+    drawn = np.random.default_rng(0).permutation(len(hidden))
+    drawn = drawn[: round(queries * share / (1 - share))]
+    rows = np.r_[np.arange(queries), queries + drawn]
+    class_codes, fold = (np.r_[its, its[hidden[drawn]]] for its in (data.class_codes, data.fold))
+    own = np.r_[data.own, np.full(len(drawn), -1)]
+    near = fitted.near.at(rows)
+    match = (near.code == own[:, None]) & (near.code >= 0)
+    each = fitted.each[rows] * known_share(fitted.log_odds[rows], share)[:, None]
+    answers = label_answers(each, fitted.first[rows], near.code)
+    right = (answers.code[:, 0] == own) & (own >= 0)
+    sure = answers.probability[:, 0]
+    curve = curve_of(sure, right, match, near.distance, fold)
+    voted, uncertainty = vote_of(near)
+    return Calibration(
+        origin=origin,
+        model=fitted.model,
+        guarantee=targets.guarantee(sure, right, class_codes),
+        prediction_set=fit_prediction_set(
+            np.cumsum(genuine.probability, axis=1), among, data.class_codes, miss_rate=targets.miss_rate
+        ),
+        curve=curve,
+        quality=quality_of(curve, near.distance, (uncertainty, (voted == own) & (own >= 0))),
+        novelty=novelty_of(novelty_values(data.near.distance)[data.has_match]),
+        known=fitted.known,
+        unknown=novelty_of(-fitted.log_odds[:queries][data.has_match]),
+        unknown_share=share,
+        reference_quantiles=quantiles_of(label_reference(data.near, sure[:queries])),
+        novelty_level=targets.novelty_level,
+    )
+
+
+def prior_calibration(origin: Origin, targets: CalibrationTargets) -> Calibration:
+    """Return the calibration that ships with the package; it guarantees nothing."""
+    unknown = PrecisionGuarantee(targets.precision, targets.probability, horizon=targets.horizon)
+    level = 1 - targets.miss_rate
+    shown = PredictionSetRule(targets.miss_rate, level, NEIGHBOURS, 0.0, 0, 0, targets.miss_rate)
+    return Calibration(origin, prior_model(), unknown, shown)
+
+
+def vote_of(near: LabelNeighbourhood) -> tuple[Codes, Numbers]:
+    """Commonest label of the nearest images (of equals the nearest), and its share subtracted from 0; (Q,) each."""
+    some = near.code[:, :VOTERS]
+    same = (some[:, :, None] == some[:, None]) & (some >= 0)[:, None]
+    count = same.sum(axis=2)
+    rows, best = np.arange(len(some)), count.argmax(axis=1)
+    return some[rows, best], -count[rows, best] / some.shape[1]

@@ -11,29 +11,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import surefind
+import surefind as sf
 from surefind import metrics
-from surefind.confidence.calibrate import VOTERS, rows_without_copies
+from surefind.confidence.calibrate import rows_without_copies
 from surefind.confidence.calibration import NEIGHBOURHOODS, Calibration
 from surefind.confidence.class_table import is_missing, label_of
 from surefind.confidence.conformal import MATCH, VERDICTS
 from surefind.confidence.evidence import NEIGHBOURS
 from surefind.confidence.explain import gallery_change, made_with, measured, percent
 from surefind.confidence.guarantee import PrecisionGuarantee
+from surefind.confidence.label_calibration import VOTERS
 from surefind.confidence.neighbours import copies_among
 from surefind.datasets import read_catalog
-from surefind.embeddings import Embeddings, Gaussians
 from surefind.encoders.serialization import class_hashes
 from surefind.engines.knn import Neighbours
-from surefind.errors import InvalidArgument, SurefindError
 from surefind.images.catalog import Catalog
 from surefind.images.loader import digest_of
 from surefind.metrics.intervals import Estimate
 from surefind.reports.rankings import resamples_of, weighted
 from surefind.reports.result import Exclusion
 from surefind.reports.signals import COSINE, crossfit_probability, uncertainty_signals
-from surefind.search.hits import SearchResult
-from surefind.search.index import Index
 
 CONFIDENCE, VOTE = "confidence", "label_vote"
 NEAREST, VARIANCE = "nearest_distance", "query_var"
@@ -137,7 +134,7 @@ class IndexEvaluation:
     remarks: tuple[str, ...] = ()
     command: str = ""
     date: str = ""
-    surefind: str = surefind.__version__
+    surefind: str = sf.__version__
     answers: dict[str, Answers] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -181,8 +178,8 @@ class IndexEvaluation:
 
 
 def evaluate_index(
-    index: Index,
-    labelled: Catalog | str | Path | Embeddings,
+    index: sf.Index,
+    labelled: Catalog | str | Path | sf.Embeddings,
     *,
     labels: Sequence[object] | None = None,
     label: str | None = None,
@@ -211,7 +208,7 @@ def evaluate_index(
     """
     calibration = index.calibration
     if calibration is None:
-        raise InvalidArgument(
+        raise sf.InvalidArgument(
             "index",
             expected="a calibrated index",
             got=f"{index.folder}, which is not calibrated",
@@ -220,12 +217,12 @@ def evaluate_index(
     origin, guarantee = calibration.origin, calibration.guarantee
     table = index.class_table(origin.field)
     if not table.images:
-        raise InvalidArgument("index", expected="images with labels", got="none")
+        raise sf.InvalidArgument("index", expected="images with labels", got="none")
     queries = _load_queries(index, labelled, labels, label or origin.field, progress)
     queries, found = _search_queries(index, queries, origin.field, progress)
     own, results = np.array(queries.labels), [its.result for its in found]
     if reasons := {its.uncalibrated for its in results if its.uncalibrated}:
-        raise SurefindError(f"{index.folder}: {reasons.pop()}")
+        raise sf.SurefindError(f"{index.folder}: {reasons.pop()}")
     known = np.isin(own, [c for c, n in zip(table.names, table.counts, strict=True) if n])
     classes, groups = np.unique(own, return_inverse=True)
     answers = _answers(queries, found, groups, by_labels=origin.evidence != NEIGHBOURHOODS)
@@ -235,7 +232,7 @@ def evaluate_index(
     shown = [its.label_set or [hit.label for hit in its.hits[: its.show]] for its in results]
     covered = np.array([label in its for label, its in zip(own, shown, strict=True)])
     by_class = [covered[known & (groups == group)].mean() for group in np.unique(groups[known])]
-    source = name or ("embeddings" if isinstance(labelled, Embeddings) else str(getattr(labelled, "root", labelled)))
+    source = name or ("embeddings" if isinstance(labelled, sf.Embeddings) else str(getattr(labelled, "root", labelled)))
     return IndexEvaluation(
         index=str(index.folder),
         data=source,
@@ -270,7 +267,7 @@ def evaluate_index(
 class _Queries(NamedTuple):
     """Queries with labels, and how many were left out."""
 
-    embeddings: Embeddings
+    embeddings: sf.Embeddings
     labels: list[str]
     digests: list[str]  # "" for embeddings
     exclusions: tuple[Exclusion, ...] = ()
@@ -287,18 +284,18 @@ class _Queries(NamedTuple):
 
 
 def _load_queries(
-    index: Index,
-    labelled: Catalog | str | Path | Embeddings,
+    index: sf.Index,
+    labelled: Catalog | str | Path | sf.Embeddings,
     labels: Sequence[object] | None,
     field: str,
     progress: Progress,
 ) -> _Queries:
     """Return queries with labels, without copies of each other."""
-    if isinstance(labelled, Embeddings):
+    if isinstance(labelled, sf.Embeddings):
         index.space.check(labelled)
         if labels is None or len(labels) != len(labelled):
             got = "none" if labels is None else str(len(labels))
-            raise InvalidArgument("labels", expected=f"{len(labelled)}, one per query", got=got)
+            raise sf.InvalidArgument("labels", expected=f"{len(labelled)}, one per query", got=got)
         texts = ["" if is_missing(label) else str(label) for label in labels]
         embeddings = labelled.detach().to("cpu").to(torch.float32)
         queries = _Queries(embeddings, texts, [""] * len(texts))
@@ -313,7 +310,7 @@ def _load_queries(
         )
         rows, rejected = encoded.rows.tolist(), encoded.rejected
         if not rows:
-            raise InvalidArgument(
+            raise sf.InvalidArgument(
                 "labelled",
                 expected="readable images",
                 got=f"{len(rejected)} that are not: {rejected[0].path}: {rejected[0].reason}",
@@ -333,7 +330,7 @@ def _load_queries(
 
 def _require_label(labels: Sequence[str], field: str) -> None:
     if not any(labels):
-        raise InvalidArgument(
+        raise sf.InvalidArgument(
             "labelled",
             expected=f"queries with labels ({field})",
             got=f"{len(labels)} without" if labels else "no queries",
@@ -344,14 +341,14 @@ def _require_label(labels: Sequence[str], field: str) -> None:
 class _Searched(NamedTuple):
     """Answer to a query, and its nearest images by the distance of means."""
 
-    result: SearchResult
+    result: sf.SearchResult
     distance: NDArray[np.float64]  # (K,)
     labels: list[str | None]
     nearest: NDArray[np.floating]  # (D,), mean of the nearest
 
 
 def _search_queries(
-    index: Index, queries: _Queries, field: str, progress: Progress
+    index: sf.Index, queries: _Queries, field: str, progress: Progress
 ) -> tuple[_Queries, list[_Searched]]:
     """Search; queries that are in the index are left out."""
     found: list[_Searched] = []
@@ -378,7 +375,7 @@ def _search_queries(
                 outside.append(start + row)
         progress("searching", start + len(batch), total)
     if not found:
-        raise InvalidArgument(
+        raise sf.InvalidArgument(
             "labelled",
             expected="queries that are not in the index",
             got=f"{total}, all of which are in it",
@@ -404,7 +401,11 @@ def _answers(
     nearest = torch.from_numpy(np.array([its.nearest for its in found], dtype=np.float32))
     neighbours = Neighbours(torch.arange(len(own))[:, None], distance)
     signals = uncertainty_signals(
-        queries.embeddings, Gaussians(nearest, torch.ones(len(nearest))), neighbours, by_means=neighbours, learned=False
+        queries.embeddings,
+        sf.Gaussians(nearest, torch.ones(len(nearest))),
+        neighbours,
+        by_means=neighbours,
+        learned=False,
     )
     if bool((queries.embeddings.var != queries.embeddings.var[0]).any()):  # learned
         signals[VARIANCE] = queries.embeddings.var.double()
@@ -472,7 +473,7 @@ def share_answered(uncertainty: Numbers, right: Flags, precision: float) -> floa
     return float(max(count[is_end & enough], default=0) / len(order))
 
 
-def _remarks(index: Index, calibration: Calibration, source: str, classes: Sequence[str]) -> tuple[str, ...]:
+def _remarks(index: sf.Index, calibration: Calibration, source: str, classes: Sequence[str]) -> tuple[str, ...]:
     """Reasons why there is no guarantee, or why other queries may fare worse."""
     seen = class_hashes(classes) & index.encoder.trained_with if index.has_model else ()
     remarks = {

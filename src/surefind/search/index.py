@@ -718,7 +718,7 @@ class Index(Summary):
             InvalidArgument: `use_labels` for an index without any; or without labels too few
                 queries, classes, or right and wrong hits.
         """
-        from surefind.confidence import calibrate, labelled_queries  # not needed to search
+        from surefind.confidence import calibrate, label_calibration, labelled_queries  # not needed to search
         from surefind.encoders.serialization import read_classes
 
         given, where = self._given_encoder, parse_where(where)
@@ -762,7 +762,7 @@ class Index(Summary):
             if views > 1:
                 queries = labelled_queries.fused_queries(queries, views)
         if use_labels:
-            calibrated = calibrate.calibrate_labels(
+            calibrated = label_calibration.calibrate_labels(
                 engine,
                 queries,
                 table,
