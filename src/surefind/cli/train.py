@@ -44,6 +44,7 @@ def train(
     from surefind.reports.figures.style import save
     from surefind.training.monitor import TrainingStopped
     from surefind.training.run_folder import read_log
+    from surefind.training.trainer import train as run
 
     scale = "glyphs" if data.split(":")[0] == "glyphs" else "cpu"
     backbone_key = [] if backbone is None else [f"encoder.backbone={backbone}"]
@@ -62,7 +63,7 @@ def train(
             progress("training", info.step - before, total - before, facts)
 
         try:
-            result = sf.train(splits, chosen, output, resume=resume, on_step=show, should_stop=stop)
+            result = run(splits, chosen, output, resume=resume, on_step=show, should_stop=stop)
         except TrainingStopped as stopped:
             if stop.requested:
                 raise GracefulStop(stopped.problem, fix=stopped.fix) from stopped
