@@ -188,14 +188,17 @@ class ClassTracker:
 
     def table(self, field: str = LABEL) -> ClassTable:
         """Return the table of a label field: the one at hand, the saved one, or read from rows."""
-        wanted = (field, self._engine.revision)
-        if self._table is None or (self._table.field, self._table.revision) != wanted:
+        table = self._table
+        if table is None or not self._describes(table, field):
             found = self._documents.read(CLASSES)
             table = ClassTable.from_bytes(found[CLASSES]) if found else None
-            if table is None or (table.field, table.revision) != wanted:
+            if table is None or not self._describes(table, field):
                 table, self._unsaved = ClassTable.of(self._engine, field), True
             self._table = table
-        return self._table
+        return table
+
+    def _describes(self, table: ClassTable, field: str) -> bool:
+        return (table.field, table.revision) == (field, self._engine.revision)
 
     def save(self) -> None:
         """Write the table if it changed."""
