@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from calibrations import write_noisy_pictures
+from faulty_disk import failing_disk
 from safetensors import safe_open
 
 import surefind as sf
@@ -82,3 +83,12 @@ def test_unreadable_images_are_skipped_and_too_many_are_an_error(surefind, model
     assert not Path("b.npz").exists()
     done = surefind("encode", model, photos, "-o", "b.npz", "--max-bad-share", 1)
     assert "6 could not be read:" in done.out
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.safetensors"])
+def test_a_full_disk_leaves_the_older_file(surefind, model: Path, gallery: Path, name: str):
+    Path(name).write_bytes(b"older")
+    with failing_disk(at=2, on=True):
+        done = surefind("encode", model, gallery, "-o", name)
+    assert (done.code, Path(name).read_bytes()) == (1, b"older")
+    assert [path.name for path in Path().iterdir()] == [name]

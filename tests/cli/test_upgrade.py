@@ -76,6 +76,10 @@ def test_arrays_can_be_named_and_without_a_variance_vectors_stay_points(surefind
     assert (done.code, facts["origin"]["classes"]) == (0, 30)
     assert "log_var" not in facts["columns"] and "learning" not in done.err
     assert sf.Upgrade.load("new").heads is None
+    done = surefind("upgrade", "labelled.npz", "-o", "other", "--no-variance", "--precision", "0.999")
+    assert done.code == 3  # and the upgrade is kept
+    assert "A precision of 99.9 % cannot be guaranteed from 360 queries of 30 classes" in done.out
+    assert sf.Upgrade.load("other").calibration.guarantee.threshold is None
     assert surefind("upgrade", "odd.npz", *options).code == 1
 
 

@@ -88,6 +88,11 @@ def test_without_a_test_folder_the_validation_classes_are_tested(write_tree):
     assert len(splits.val.classes) == 2 and len(splits.train.classes) == 4
 
 
+def test_a_class_called_train_is_a_class(write_tree):
+    splits = open_dataset(write_tree(*classes_of("bus", "car", "test", "train")))
+    assert splits.test.classes == ("test", "train")
+
+
 def test_a_class_on_both_sides_of_a_given_split_is_refused(write_tree):
     root = write_tree(*classes_of("train/a", "train/b", "test/b", "test/c"))
     with pytest.raises(SurefindError, match="class 'b' is in both train and test"):

@@ -129,6 +129,13 @@ def test_a_flag_that_is_neither_true_nor_false_is_refused(tmp_path):
         read_catalog(tmp_path)
 
 
+def test_subsets_of_another_length_are_refused(tmp_path):
+    write_city(tmp_path, "cph")
+    write_csv(tmp_path / "train_val" / "cph" / "query" / "subtask_index.csv", ["", "all"], [[0, True]])
+    with pytest.raises(InvalidFile, match="1 rows for 6 images"):
+        read_catalog(tmp_path)
+
+
 def test_foreign_places_are_of_the_test_cities_where_there_are_others(tmp_path):
     write_city(tmp_path, "cph")
     alone = read_foreign(f"msls:{tmp_path}")

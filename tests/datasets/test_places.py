@@ -40,6 +40,15 @@ def test_places_are_split_into_areas_more_than_100_m_apart(write_table):
     assert 0.15 < len(splits.val) / (len(splits.val) + len(splits.train)) < 0.25
 
 
+def test_a_gap_between_places_costs_no_image_and_a_small_area_has_no_validation_part(write_table):
+    rows = street(200)
+    del rows[98:112]
+    splits = open_dataset(write_table(table(rows)), val_share=0)
+    assert len(splits.train) + len(splits.test) == len(rows)
+    small = open_dataset(write_table(table(street(40))), val_share=0.1)
+    assert len(small.val) == 0 and len(small.train) > 0
+
+
 def test_places_too_close_together_are_refused(write_table):
     with pytest.raises(SurefindError, match="too close together") as caught:
         open_dataset(write_table(table(street(step_m=0.1))))

@@ -67,6 +67,12 @@ def test_splits_refuse_an_image_in_two_parts():
         Splits("x", train=part, val=part.select([1]), test=part.select([]))
 
 
+def test_splits_refuse_a_class_that_is_also_foreign():
+    test, foreign = (Catalog(Path(root), ("1.jpg",), labels=("a",)) for root in ("", "other"))
+    with pytest.raises(SurefindError, match="class 'a' is in both test and foreign"):
+        Splits("x", train=test.select([]), val=test.select([]), test=test, foreign=foreign)
+
+
 @pytest.mark.parametrize(
     ("paths", "taken"),
     [
@@ -80,3 +86,10 @@ def test_of_a_foreign_folder_all_is_taken_unless_it_names_a_test_split(write_tre
     catalog = read_foreign(write_tree(*paths))
     assert "".join(catalog.classes) == taken
     assert len(catalog) == sum(not path.startswith("train/") for path in paths)
+
+
+def test_of_a_foreign_table_the_test_split_is_taken(write_table):
+    rows = ["1.jpg,a,train", "2.jpg,a,train", "3.jpg,b,train", "4.jpg,c,test", "5.jpg,c,test", "6.jpg,d,test"]
+    assert read_foreign(write_table("\n".join(["path,label,split", *rows]))).classes == ("c", "d")
+    strange = write_table("path,label,split\n1.jpg,,foreign\n2.jpg,,foreign", "foreign.csv")
+    assert len(read_foreign(strange)) == 2

@@ -76,6 +76,15 @@ def test_a_revision_is_pushed_and_loaded_by_name(tiny, pushed, hub):
     assert Encoder.load(f"{NAME}@v2").fingerprint == tiny(seed=1).fingerprint
 
 
+def test_a_private_model_is_loaded_by_those_who_may(tiny, hub, nowhere, monkeypatch):
+    tiny().push_to_hub(NAME, private=True)
+    assert Encoder.load(NAME).fingerprint == tiny().fingerprint
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(nowhere / "other"))
+    with pytest.raises(SurefindError, match=r"(?s)holds no model.*private.*hf auth login"):
+        Encoder.load(NAME)
+
+
 def test_a_folder_is_loaded_without_a_look_at_the_hub(tiny, pushed, hub, nowhere):
     tiny(seed=1).save(NAME)
     assert Encoder.load(NAME).fingerprint == tiny(seed=1).fingerprint

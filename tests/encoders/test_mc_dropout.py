@@ -89,8 +89,18 @@ def test_modes_and_batch_norm_statistics_are_left_as_they_were(densenet, pixels,
     densenet.train(training)
     before, random = state(densenet), torch.get_rng_state()
     McDropoutEncoder(densenet, passes=2).embed_pixels(pixels)
+    with pytest.raises(RuntimeError):
+        McDropoutEncoder(densenet, passes=2).embed_pixels(torch.zeros(1, 4, 32, 32))
     assert state(densenet) == before
     assert torch.equal(random, torch.get_rng_state())
+
+
+def test_the_backbone_runs_once_if_only_the_heads_drop(densenet, tiny, pixels):
+    for encoder, wanted in ((tiny(head_dropout=0.5), 1), (densenet, 5)):
+        runs: list[int] = []
+        with encoder.backbone.register_forward_hook(lambda *_, runs=runs: runs.append(1)):
+            McDropoutEncoder(encoder, passes=5).embed_pixels(pixels)
+        assert len(runs) == wanted
 
 
 def test_a_seed_decides_the_result(tiny, pixels, pictures):

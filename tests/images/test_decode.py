@@ -171,6 +171,12 @@ def test_the_pixel_limit_holds_for_every_kind_of_source():
             decode(source, policy)
 
 
+@pytest.mark.parametrize("limit", ["max_bytes", "max_pixels", "max_side"])
+def test_a_limit_must_be_positive(limit: str):
+    with pytest.raises(InvalidArgument, match=f"{limit}: expected greater than 0, got 0"):
+        DecodePolicy(**{limit: 0})
+
+
 def test_arrays_are_taken_as_they_are():
     colours = np.asarray(photo())
     grey = colours[:, :, 0]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn.metrics import average_precision_score
 
 import surefind as sf
 from surefind.metrics import (
@@ -43,6 +44,14 @@ def test_values_at_k_agree_with_a_plain_loop(neighbours: int, k: int):
         assert hit == float(any(row[:k]))
         assert precision == pytest.approx(sum(row[:k]) / k)
         assert average == pytest.approx(loop_average_precision(row, min(matches, k), k))
+
+
+def test_average_precision_of_a_whole_gallery_is_that_of_scikit_learn():
+    hits, n_matches = rankings(12)
+    keep = hits.any(dim=1)
+    wanted = [average_precision_score(row, torch.arange(12, 0, -1)) for row in hits[keep].numpy()]
+    ours = average_precision_at_k(hits[keep], n_matches[keep], 12)
+    assert ours.dtype == torch.float64 and ours.tolist() == pytest.approx(wanted)
 
 
 def test_average_precision_at_r_agrees_with_a_plain_loop():

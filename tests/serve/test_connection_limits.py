@@ -9,7 +9,8 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
 
 import pytest
 from raw_http import head_of, status_of
@@ -256,3 +257,13 @@ def test_a_client_that_never_stops_sending_is_disconnected(serve, protocol, monk
         client.sendall(head_of("POST", "/", "Transfer-Encoding: chunked"))
         with pytest.raises(ConnectionError):
             wait_until(lambda: client.sendall(CHUNK))  # without end
+
+
+def test_a_connection_is_kept_after_its_body_was_read(serve, protocol):
+    with closing(HTTPConnection(*serve(MEASURE, protocol).address, timeout=20)) as client:
+        client.connect()
+        socket_before = client.sock
+        for size in (5, 0, 70_000):
+            client.request("POST", "/", bytes(size))
+            assert client.getresponse().read() == str(size).encode()
+        assert client.sock is socket_before

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_engine import MemoryEngine
 from servers import ON_PURPOSE
 
-from surefind.engines.base import LONGEST_ID, Space
+from surefind.engines.base import LONGEST_ID, EngineError, Space
 from surefind.errors import SurefindError
 from surefind.serve import gallery as module
 from surefind.serve.gallery import GalleryMap, GallerySample, MapAnswer, id_of, item_of, project, sample_gallery
@@ -82,6 +82,22 @@ def test_scanned_rows_are_limited_and_an_empty_index_has_none():
     found = sample_gallery(engine_of(0))
     assert (found.ids, found.of, samples_to_try(found)) == ((), 0, [])
     assert (found.means.shape, found.var.shape, found.every_var.shape) == ((0, DIM), (0,), (0,))
+
+
+def test_sampling_is_retried_after_a_concurrent_removal():
+    engine, tried = engine_of(20), []
+    rows = engine.rows
+
+    def rows_at_last(keys):
+        tried.append(keys)
+        if len(tried) % 4 != 3:
+            raise EngineError("a row was removed meanwhile")
+        return rows(keys)
+
+    engine.rows = rows_at_last
+    assert len(sample_gallery(engine).ids) == 20
+    with pytest.raises(EngineError, match="removed meanwhile"):
+        sample_gallery(engine, attempts=1)
 
 
 def sample_of(labels: Sequence[str | None], *, of: int | None = None) -> GallerySample:

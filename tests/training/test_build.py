@@ -30,6 +30,7 @@ def test_backbone_mean_and_variance_have_rates_of_their_own(encoder):
 
 def test_weight_decay_is_adams_and_not_of_the_variance_phase(encoder):
     optimiser = make_optimiser(encoder, OptimiserPart(weight_decay=1e-2))
+    assert type(optimiser) is torch.optim.Adam  # not AdamW, which decays apart from the gradient
     assert {group["weight_decay"] for group in optimiser.param_groups} == {1e-2}
     assert {group["weight_decay"] for group in make_variance_optimiser(encoder, lr=1e-3).param_groups} == {0}
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from surefind.confidence.class_table import label_of
 from surefind.datasets.folder import find_images
-from surefind.engines.base import LONGEST_ID, Engine
+from surefind.engines.base import LONGEST_ID, Engine, EngineError
 from surefind.errors import InvalidFile, SurefindError
 from surefind.images.decode import ImageRejected, decode_picture
 
@@ -50,7 +50,7 @@ class GallerySample:
     of: int  # rows in the index
 
 
-def sample_gallery(engine: Engine, *, most: int = 2000, look_at: int = 100_000) -> GallerySample:
+def sample_gallery(engine: Engine, *, most: int = 2000, look_at: int = 100_000, attempts: int = 3) -> GallerySample:
     """Draw `most` of the first `look_at` rows with equal probability. A map of 2000 takes 11 s on one core."""
     keys, every_var, count = [], [np.empty(0)], 0
     for block in engine.scan():
@@ -61,7 +61,12 @@ def sample_gallery(engine: Engine, *, most: int = 2000, look_at: int = 100_000) 
             break
     var = np.concatenate(every_var)[:look_at]
     drawn = np.random.default_rng(0).permutation(len(var))[:most]
-    rows = engine.rows(np.concatenate(keys)[drawn] if keys else np.empty(0, np.int64))
+    try:
+        rows = engine.rows(np.concatenate(keys)[drawn] if keys else np.empty(0, np.int64))
+    except EngineError:  # another process removed a row in between
+        if attempts == 1:
+            raise
+        return sample_gallery(engine, most=most, look_at=look_at, attempts=attempts - 1)
     return GallerySample(
         ids=rows.ids,
         labels=tuple(map(label_of, rows.metadata)),

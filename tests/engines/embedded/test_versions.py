@@ -1,5 +1,6 @@
 """Versions follow each other whole; readers see one of them, writers clean up behind it."""
 
+import gc
 import os
 import shutil
 import sqlite3
@@ -53,6 +54,25 @@ def test_a_reader_much_older_than_a_compact_is_told_to_refresh(place, monkeypatc
         with pytest.raises(EngineError, match="refresh"):
             use()
     assert reader.refresh() and contents(reader) == contents(writer)
+
+
+def test_a_connection_is_closed_with_its_version(place):
+    def connections() -> int:
+        return sum(str(one.readlink()).endswith("index.db") for one in Path("/proc/self/fd").iterdir() if one.exists())
+
+    engine = filled(place)
+    gc.collect()
+    before = connections()
+    gc.disable()  # which finds them, much later
+    try:
+        for number in range(4):
+            engine.add(some_rows(1, number, prefix=f"more-{number}"))
+            answers(engine)
+            assert connections() <= before + 1
+        engine.close()
+        assert connections() <= before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -156,6 +156,18 @@ def test_an_extension_that_was_dropped_is_missed_at_opening(server):
     assert "no extension pgvector" in failing(open_engine, server.url(database)).problem
 
 
+def test_an_engine_that_is_forgotten_closes_its_connections(server, url):
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'surefind'"
+    engine = create_engine(url, SPACE, {})
+    engine.count()
+    assert server.run(statement) == [(1,)]
+    del engine
+    deadline = time.monotonic() + 20
+    while server.run(statement) != [(0,)]:  # a server forgets a connection a moment after it was closed
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def end_connections(server) -> None:
     server.run("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'surefind'")
 

@@ -404,7 +404,13 @@ class View:
             if isinstance(error, SQLITE_ERRORS):
                 raise sqlite_error(error, path, "read", EngineError) from error
             raise
-        self._idle[file] = db  # one is enough: another that came meanwhile is closed
+        if self._idle.setdefault(file, db) is not db:  # one is enough
+            db.close()
+
+    def __del__(self) -> None:
+        # Forgotten connections stay open until the garbage collector finds their cycles.
+        for db in getattr(self, "_idle", {}).values():
+            db.close()
 
     def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
         """Return id, digest and metadata of a row after verifying its checksum."""
