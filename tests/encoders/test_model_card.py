@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import EvalResult, ModelCard, metadata_load
 
-from surefind.encoders import Encoder
+from surefind.encoders import Encoder, EncoderConfig
+from surefind.encoders.backbone import Backbone, build_backbone
 from surefind.encoders.hub import HubId, Measured, pack
 from surefind.encoders.serialization import write_export
 from surefind.errors import InvalidFile
@@ -111,6 +112,21 @@ def test_a_strange_card_does_not_stop_a_model_from_loading_and_saving(saved, con
     assert metadata_load(tmp_path / "again" / "README.md")["library_name"] == "surefind"
     (saved / "README.md").unlink()
     Encoder.load(saved)
+
+
+def test_a_base_model_is_named_only_if_its_weights_were_downloaded(tmp_path, monkeypatch):
+    published = "timm/resnet50.a1_in1k"
+
+    def build(name: str, **_: object) -> Backbone:
+        backbone = build_backbone(name, pretrained=False)
+        backbone.model.pretrained_cfg = {"hf_hub_id": published}
+        return backbone
+
+    monkeypatch.setattr("surefind.encoders.encoder.build_backbone", build)
+    config = EncoderConfig("tiny", dim=16)
+    assert Encoder.create(config, pretrained=True, weights="w").base_model == ""
+    Encoder.create(config, pretrained=True).save(tmp_path)
+    assert metadata_load(tmp_path / "README.md")["base_model"] == published
 
 
 def test_only_files_of_the_model_are_packed(saved):

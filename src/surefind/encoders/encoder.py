@@ -32,6 +32,7 @@ class Encoder(ImageEncoder, nn.Module):
     """
 
     card = ""  # model card, if it was loaded
+    base_model = ""  # hub id of the backbone's weights, if they were downloaded
 
     def __init__(self, config: EncoderConfig, backbone: Backbone) -> None:
         super().__init__()
@@ -104,7 +105,10 @@ class Encoder(ImageEncoder, nn.Module):
                 drop_rate=config.dropout,
                 size=config.preprocessing.size if config.preprocessing else None,
             )
-            return cls(config, backbone)
+            encoder = cls(config, backbone)
+        if pretrained and weights is None:
+            encoder.base_model = (getattr(backbone.model, "pretrained_cfg", None) or {}).get("hf_hub_id") or ""
+        return encoder
 
     @classmethod
     def load(cls, model: str | Path) -> Self:
@@ -152,7 +156,9 @@ class Encoder(ImageEncoder, nn.Module):
         if card is not None or made not in text:
             from surefind.encoders.hub import model_card
 
-            text = model_card(self.config, made, training=card, classes=len(self.trained_with))
+            text = model_card(
+                self.config, made, training=card, base_model=self.base_model, classes=len(self.trained_with)
+            )
         serialization.write_model(Path(folder), self.config, self.state_dict(), card=text)
         serialization.write_classes(Path(folder), self.trained_with)
 

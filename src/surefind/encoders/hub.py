@@ -210,17 +210,24 @@ def pack(
 
 
 def model_card(
-    config: EncoderConfig, fingerprint: str, *, training: Mapping[str, object] | str | None = None, classes: int = 0
+    config: EncoderConfig,
+    fingerprint: str,
+    *,
+    training: Mapping[str, object] | str | None = None,
+    base_model: str = "",
+    classes: int = 0,
 ) -> str:
     """Write the model card in Markdown.
 
-    `classes` is the number of training classes, 0 if not known. The license is left to the author.
+    `base_model` is the hub id of the backbone's weights; `classes` the number of training classes,
+    0 if not known. The license is left to the author.
     """
     from huggingface_hub import ModelCardData
 
     data = ModelCardData(
         library_name="surefind",
         pipeline_tag=TASK,
+        base_model=base_model or None,
         tags=["surefind", "image-retrieval", "metric-learning", "uncertainty"],
     )
     preprocessing = asdict(config.preprocessing) if config.preprocessing else {}

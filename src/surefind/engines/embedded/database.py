@@ -165,7 +165,7 @@ class View:
         self.warnings: tuple[str, ...] = ()
         self.graph: AnnIndex | None = None
         self._selections: dict[Any, Selection] = {}
-        self._idle: dict[int, sqlite3.Connection] = {}  # by inode
+        self._idle: dict[tuple[int, int], sqlite3.Connection] = {}  # by process and inode
         if known is not None:
             known.check_identity(self.meta.get("identity"))
         try:
@@ -382,7 +382,7 @@ class View:
         """
         path = self.folder / FILE
         try:
-            file = path.stat().st_ino
+            file = (os.getpid(), path.stat().st_ino)  # a connection must not cross a fork
             db = self._idle.pop(file, None) or connect(path, patience=PATIENCE)
         except SQLITE_ERRORS as error:
             raise sqlite_error(error, path, "read", EngineError) from error
