@@ -1,4 +1,4 @@
-"""What encoding costs beside decoding and the network alone, and a training step in chunks and whole.
+"""What encoding costs beside decoding and the network alone, and a training step in pieces and whole.
 
 python benchmarks/encode.py [--data DATA] [--images 1000]      ratios, and a JSON file
 
@@ -140,8 +140,8 @@ def main() -> None:
             steps[model] = training_step(encoder, rounds=options.rounds)
     Console().print("224 px, images per second", table)
     for model in MODELS:
-        ratio = steps[model]["chunks"] / steps[model]["whole"]
-        Console().print(f"{model}: heads {heads[model]:.2%} of its time; a step in chunks {ratio:.2f} times as fast")
+        ratio = steps[model]["pieces"] / steps[model]["whole"]  # as training does it; chunks save memory
+        Console().print(f"{model}: heads {heads[model]:.2%} of its time; a step in pieces {ratio:.2f} times as fast")
     size = {"images": options.images, "rounds": options.rounds}
     found = {"images per second": speeds, "training": steps, "heads / backbone": heads}
     write({**size, **found}, options.output)
