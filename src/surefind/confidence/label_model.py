@@ -76,7 +76,11 @@ def label_neighbourhood(
     for start in range(0, len(query), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         wide = query[some].astype(np.float64)
-        products[some] = np.einsum("qd,qkd->qk", wide, table.sums[known[some]])
+        codes = known[some]  # of few classes for each query: one product each
+        first = (codes[:, :, None] == codes[:, None]).argmax(axis=2)
+        rows, places = np.nonzero(first == np.arange(codes.shape[1]))
+        products[rows + start, places] = np.einsum("pd,pd->p", wide[rows], table.sums[codes[rows, places]])
+        products[some] = np.take_along_axis(products[some], first, axis=1)
         np.square(wide).sum(axis=1, out=lengths[some, 0])
     count, sums, squares = table.counts[known], table.squared_sums[known], table.squares[known]
     size = table.images / max(table.classes, 1)
