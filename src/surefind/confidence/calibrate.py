@@ -33,7 +33,6 @@ from surefind.confidence.labelled_queries import (
 from surefind.confidence.match_model import crossfitted, fit_confidence, folds_of
 from surefind.confidence.neighbours import MEASURED_AT_ONCE, Flags, LocalDensity, copies_among, first_copies
 from surefind.confidence.variance_heads import FEWEST_CLASSES, fit_variance_heads
-from surefind.datasets import read_catalog
 from surefind.embeddings import Embeddings
 from surefind.encoders.image_encoder import ImageEncoder
 from surefind.encoders.serialization import class_hashes
@@ -271,6 +270,8 @@ def load_labelled_queries(
             raise _unlabelled(len(labelled))
         queries = _drop_copies(queries, field, at_least)
         return queries._replace(self_ids=_equal_row_ids(engine, queries.embeddings)), "embeddings", None
+    from surefind.datasets import read_catalog  # with pandas
+
     catalog = labelled if isinstance(labelled, Catalog) else read_catalog(labelled)
     if catalog.queries:
         catalog = catalog.select(np.flatnonzero(catalog.queries))

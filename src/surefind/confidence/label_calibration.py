@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from surefind.confidence.calibrate import CalibrationTargets, Progress, curve_of, origin_of, quality_of, trained_classes
 from surefind.confidence.calibration import LABELS, PRIOR, Calibrated, Calibration, Origin, known_share, label_answers
@@ -67,6 +66,7 @@ def collect_label_data(
     labels = labels_of(queries.facts, table.field)
     codes = table.codes_of(labels)
     distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
+    getattr(engine, "release", lambda: None)()  # what follows reads no vectors
     width = min(NEIGHBOURS, max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0))))
 
     def look(away: Numbers, left: Numbers, classes: int) -> tuple[Rows, LabelNeighbourhood]:
@@ -112,7 +112,7 @@ def _search(
     rows; the number of rows left out that are of the query's class, (Q,); the number of
     copies. Every row that is found is read once.
     """
-    cache, field = RowCache(engine, table.field), table.field
+    cache, field = RowCache(engine, table.field, {*queries.self_ids, *queries.digests}), table.field
     distance = np.full((len(labels), FETCHED), np.inf)
     code = np.full(distance.shape, -1)
     left_out, copies = np.zeros(len(labels)), 0
@@ -192,6 +192,8 @@ def fit_label_model(
     Where the `own` class is not among the neighbours, none is right. The temperature of the prior is
     kept, unless all its weights are 0. `weights` are those of the queries, by default 1.
     """
+    from scipy.special import logsumexp  # type: ignore[import-untyped]  # not beside the search
+
     standard = prior.standard(label_columns(near))
     first, queries = standard.first, np.arange(len(own))
     right = (near.code == own[:, None]) & first

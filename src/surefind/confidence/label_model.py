@@ -76,7 +76,11 @@ def label_neighbourhood(
     for start in range(0, len(query), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         wide = query[some].astype(np.float64)
-        products[some] = np.einsum("qd,qkd->qk", wide, table.sums[known[some]])
+        codes = known[some]  # of few classes for each query: one product each
+        first = (codes[:, :, None] == codes[:, None]).argmax(axis=2)
+        rows, places = np.nonzero(first == np.arange(codes.shape[1]))
+        products[rows + start, places] = np.einsum("pd,pd->p", wide[rows], table.sums[codes[rows, places]])
+        products[some] = np.take_along_axis(products[some], first, axis=1)
         np.square(wide).sum(axis=1, out=lengths[some, 0])
     count, sums, squares = table.counts[known], table.squared_sums[known], table.squares[known]
     size = table.images / max(table.classes, 1)
@@ -113,9 +117,7 @@ class _Evidence:
         self.labelled: Flags = near.code >= 0
         # (Q, K, K): neighbours of the same class
         self.same: Flags = (near.code[:, :, None] == near.code[:, None]) & self.labelled[:, :, None]
-        width = near.code.shape[1]
-        earlier = np.tri(width, k=-1, dtype=bool)
-        self.first: Flags = self.labelled & ~(self.same & earlier).any(axis=2)  # of its class
+        self.first: Flags = self.labelled & (self.same.argmax(axis=2) == np.arange(near.code.shape[1]))  # of its class
         least = np.maximum(near.distance[:, -1:] * 1e-6, TINY)
         self.log_distance: Numbers = np.log(np.maximum(near.distance, least))
         # Inverse local dimension: log ratios of distances are smaller in many dimensions.
@@ -123,13 +125,17 @@ class _Evidence:
         self.local_width: Numbers = SMALLEST_WIDTH + ratios.mean(axis=1, keepdims=True)
         self.log_mean: Numbers = np.log(near.mean_distance)
         self.log_scaled_mean: Numbers = self.log_mean - np.log(near.spread)
-        means = np.array([self.log_mean, self.log_scaled_mean])  # (2, Q, K)
+        values = np.array([self.log_mean, self.log_scaled_mean, self.log_distance])  # (3, Q, K)
+        otherwise = values.copy()
+        otherwise[2] = self.log_distance[:, -1:]
         # (Q, K, K): share of each class among the labelled of the 1, 2, ... nearest images
         counts = np.maximum(np.cumsum(self.labelled, axis=1), 1)
         self.shares: Numbers = np.cumsum(self.same, axis=2) / counts[:, None]
-        self.mean_margins: Numbers = self.margin(means, means)
-        self.mean_ranks: Numbers = self.rank(means)
-        self.best_margins: Numbers = self.best(self.mean_margins)
+        self.margins: Numbers = self.margin(values, otherwise)
+        self.mean_ranks: Numbers = self.rank(values[:2])
+        own = -np.exp(np.minimum(self.log_scaled_mean, FARTHEST_MEAN))
+        typical = self.log_distance.mean(axis=1, keepdims=True) - self.log_mean
+        self.bests: Numbers = self.best(np.array([*self.margins[:2], own, typical]))  # (4, Q)
 
     def share(self, nearest: int) -> Numbers:
         """Share of the class among the labelled of the nearest images."""
@@ -175,11 +181,11 @@ CLASS_COLUMNS: dict[str, tuple[int, Column]] = {
     "share_10": (1, lambda its: its.share(10)),
     "share_20": (1, lambda its: its.share(20)),
     "weighted_share": (1, _weighted_share),
-    "trust_ratio": (1, lambda its: its.margin(its.log_distance, its.log_distance[:, -1:])),
+    "trust_ratio": (1, lambda its: its.margins[2]),
     "mean_rank": (-1, lambda its: its.mean_ranks[0]),
     "scaled_mean_rank": (-1, lambda its: its.mean_ranks[1]),
-    "mean_margin": (1, lambda its: its.mean_margins[0]),
-    "scaled_mean_margin": (1, lambda its: its.mean_margins[1]),
+    "mean_margin": (1, lambda its: its.margins[0]),
+    "scaled_mean_margin": (1, lambda its: its.margins[1]),
     "relative_size": (0, lambda its: its.near.relative_size),
 }
 # Of a query, (Q,): evidence that it is of none of these classes.
@@ -187,8 +193,8 @@ QUERY_COLUMNS: dict[str, Column] = {
     "labels": lambda its: np.log(np.maximum(its.first.sum(axis=1), 1)),
     "lead": _lead,
     "nearest_ratio": lambda its: (its.log_distance[:, 0] - its.log_distance[:, -1]) / its.local_width[:, 0],
-    "best_mean_margin": lambda its: its.best_margins[0],
-    "best_scaled_mean_margin": lambda its: its.best_margins[1],
+    "best_mean_margin": lambda its: its.bests[0],
+    "best_scaled_mean_margin": lambda its: its.bests[1],
     "size": lambda its: its.near.size,
     "classes": lambda its: its.near.classes,
 }
@@ -199,8 +205,8 @@ KNOWN_COLUMNS: dict[str, tuple[int, Column]] = {
     "nearest_ratio": (0, QUERY_COLUMNS["nearest_ratio"]),
     "best_mean_margin": (1, QUERY_COLUMNS["best_mean_margin"]),
     "best_scaled_mean_margin": (1, QUERY_COLUMNS["best_scaled_mean_margin"]),
-    "best_scaled_mean": (1, lambda its: its.best(-np.exp(np.minimum(its.log_scaled_mean, FARTHEST_MEAN)))),
-    "best_mean": (1, lambda its: its.best(its.log_distance.mean(axis=1, keepdims=True) - its.log_mean)),
+    "best_scaled_mean": (1, lambda its: its.bests[2]),
+    "best_mean": (1, lambda its: its.bests[3]),
     "local_width": (0, lambda its: np.log(its.local_width[:, 0])),
     "nearest": (0, lambda its: its.log_distance[:, 0] - its.log_distance[:, -1]),
     "distance": (-1, lambda its: its.log_distance[:, 0]),
@@ -272,7 +278,7 @@ class LabelModel:
         """Return the probability of each class."""
         columns = label_columns(near)
         scores, none = scores_of(self.standard(columns), self.point)
-        every = np.c_[np.where(columns.first, scores, -np.inf), none]
+        every = np.column_stack([np.where(columns.first, scores, -np.inf), none])
         every = np.exp(every - every.max(axis=1, keepdims=True))
         every /= every.sum(axis=1, keepdims=True)
         each = (columns.same * every[:, None, :-1]).sum(axis=2)
@@ -293,7 +299,7 @@ class LabelModel:
 def scores_of(columns: LabelColumns, point: Numbers) -> tuple[Numbers, Numbers]:
     """Log odds of each class, (Q, K), and of none, (Q,), from standardised columns."""
     of_class, of_query = (its.shape[-1] for its in (columns.of_class, columns.of_query))
-    weights, of_none, temperature = np.split(point[:-1], (of_class, of_class + of_query))
+    weights, of_none, temperature = point[:of_class], point[of_class:][:of_query], point[of_class + of_query : -1]
     scale = np.exp(columns.of_query @ temperature)[:, None]
     return (np.asarray(columns.of_class @ weights * scale), np.asarray(columns.of_query @ of_none + point[-1]))
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -362,26 +362,31 @@ def _neighbour_log_var(
     keys, first, place = np.unique(near.keys, return_index=True, return_inverse=True)
     means = engine.space.means(near.vectors).reshape(-1, engine.space.dim)[first]
     each = zip(rows.read(keys), heads.log_var(means), strict=True)
-    log_var = np.array([log_var_by_id.get(name, value) for (name, *_), value in each])
+    log_var = np.array([log_var_by_id.get(str(name), value) for (name, *_), value in each])
     return np.asarray(log_var[place.reshape(near.keys.shape)].mean(axis=1))
 
 
 class RowCache:
-    """Rows of an engine, each read once; of their metadata only the label, if its field is given."""
+    """Rows of an engine, each read once; of their metadata only the label, if its field is given.
 
-    def __init__(self, engine: Engine, field: str = "") -> None:
-        self.engine, self.field = engine, field
-        self.labels: dict[Any, Metadata] = {}  # one object for all rows with a label
-        self.known: dict[Any, tuple[str, str, Metadata]] = {}
+    Then ids and digests are only those of the queries (None and ""), and rows that are alike are one object.
+    """
 
-    def read(self, keys: Keys) -> list[tuple[str, str, Metadata]]:
+    def __init__(self, engine: Engine, field: str = "", own: Iterable[str] = ()) -> None:
+        self.engine, self.field, self.own = engine, field, frozenset(own)
+        self.alike: dict[Any, tuple[str | None, str, Metadata]] = {}
+        self.known: dict[Any, tuple[str | None, str, Metadata]] = {}
+
+    def read(self, keys: Keys) -> list[tuple[str | None, str, Metadata]]:
         """Id, digest and metadata of each key."""
         names = keys.tolist()
         new = [name for name in dict.fromkeys(names) if name not in self.known]
         if new:
-            ids, digests, metadata = self.engine.records(np.array(new, dtype=keys.dtype))
-            if self.field:
-                found = labels_of(metadata, self.field)
-                metadata = tuple(self.labels.setdefault(label, {self.field: label or ""}) for label in found)
-            self.known |= dict(zip(new, zip(ids, digests, metadata, strict=True), strict=True))
+            rows = zip(*self.engine.records(np.array(new, dtype=keys.dtype)), strict=True)
+            self.known |= dict(zip(new, map(self._shared, rows) if self.field else rows, strict=True))
         return [self.known[name] for name in names]
+
+    def _shared(self, row: tuple[str, str, Metadata]) -> tuple[str | None, str, Metadata]:
+        name, digest = row[0] if row[0] in self.own else None, row[1] if row[1] in self.own else ""
+        label = label_of(row[2], self.field)
+        return self.alike.setdefault((name, digest, label), (name, digest, {self.field: label or ""}))

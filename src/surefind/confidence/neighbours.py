@@ -65,10 +65,9 @@ def nearest_others(
         short = []
         for start in range(0, len(rows), step):
             some = rows[start : start + step]
-            near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking)
+            near = nearest(engine, query[some.tolist()], fetch, ranking=engine.space.ranking, vectors=vectors)
             out = left_out(some, near)
-            kept = near.vectors if vectors else near.vectors[..., :0]
-            others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by), vectors=kept)
+            others = near._replace(ranked_by=np.where(out, np.inf, near.ranked_by))
             done = (others.found >= k) | (near.found < fetch)
             parts.append((some[done], others.at(done).first(k)))
             for place in np.flatnonzero(done):

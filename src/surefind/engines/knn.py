@@ -71,9 +71,15 @@ class Nearest(NamedTuple):
 
 
 def nearest(
-    engine: Engine, query: Embeddings | Queries, k: int, *, ranking: str, where: Where | None = None
+    engine: Engine,
+    query: Embeddings | Queries,
+    k: int,
+    *,
+    ranking: str,
+    where: Where | None = None,
+    vectors: bool = True,
 ) -> Nearest:
-    """Return the k nearest rows in a ranking; fewer where fewer satisfy `where`.
+    """Return the k nearest rows in a ranking, fewer where fewer satisfy `where`; without `vectors`, not theirs.
 
     In the other ranking than the engine's own, its nearest 10 k (at least 100) are re-ranked: a row
     behind them is not found.
@@ -94,7 +100,8 @@ def nearest(
         between = candidate_distances(asked.mean[some], space.means(found.vectors))
         keys = ranking_keys(between, found.var, dim=space.dim, family=space.family, ranking=ranking)
         keys = np.where(np.isfinite(found.distance), keys, np.inf)
-        parts.append(Nearest(found.keys, keys, found.vectors, found.var, between).first(k))
+        kept = found.vectors if vectors else found.vectors[..., :0]
+        parts.append(Nearest(found.keys, keys, kept, found.var, between).first(k))
     return Nearest.joined(parts)
 
 

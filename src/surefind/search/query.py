@@ -148,12 +148,14 @@ def answer(
     if not isinstance(judge, str) and judge.classes is None and request.variant:
         engine = engine_view(engine, where=where, ranking=ranking)  # as in its calibration
         where, ranking = None, engine.space.ranking
+    vectors = not isinstance(judge, str) and judge.classes is None  # which looks at the neighbours of hits
     results: list[SearchResult] = []
     for start in range(0, len(names), QUERIES_AT_ONCE):
         some, own = arrays.at(slice(start, start + QUERIES_AT_ONCE)), names[start : start + QUERIES_AT_ONCE]
         if request.expand:
             some = _expanded(engine, some, request)
-        near = nearest(engine, some, k + (request.inside is not None), ranking=ranking, where=where)
+        most = k + (request.inside is not None)
+        near = nearest(engine, some, most, ranking=ranking, where=where, vectors=vectors)
         if request.inside is not None:
             near = near.besides(names_of(engine, near), own, k)
         found = near.found

@@ -30,6 +30,15 @@ def test_vectors_are_mapped_and_cannot_be_written(place):
     assert not found.flags.writeable and not found.flags.owndata
 
 
+def test_released_vectors_are_read_again(place):
+    filled(place)
+    engine = opened(place)
+    before = engine.search(MANY, 5)
+    engine.release()
+    for column, again in zip(before, engine.search(MANY, 5), strict=True):
+        assert np.array_equal(column, again)
+
+
 @pytest.mark.parametrize("query", [QUERIES[:1], MANY], ids=["one", "many"])
 @pytest.mark.parametrize("k", [1, 10, 300, 1000])
 def test_all_vectors_are_searched(query, k: int):

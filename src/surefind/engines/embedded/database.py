@@ -106,7 +106,7 @@ def write_meta(db: sqlite3.Connection, meta: Meta, heads: list[Head]) -> None:
 
 def row_crc(key: int, name: str, digest: bytes, metadata: str) -> int:
     """Checksum of a row: SQLite does not detect a flipped bit in a value."""
-    return zlib.crc32(b"\x1f".join((b"%d" % key, name.encode(), digest, metadata.encode())))
+    return zlib.crc32(b"%d\x1f%b\x1f%b\x1f%b" % (key, name.encode(), digest, metadata.encode()))
 
 
 def sql_of(condition: Condition) -> tuple[str, list[str]]:
@@ -160,7 +160,7 @@ class View:
 
     def __init__(self, folder: Path, db: sqlite3.Connection, known: "View | None" = None) -> None:
         """Read and verify what `known` lacks, in a transaction that keeps files from removal."""
-        self.folder, self._lock = folder, Lock()
+        self.folder, self._path, self._lock = folder, folder / FILE, Lock()
         self.meta, self.heads = read_meta(folder, db)
         self.warnings: tuple[str, ...] = ()
         self.graph: AnnIndex | None = None
@@ -273,7 +273,7 @@ class View:
                 query = "SELECT id, digest, metadata, crc, key FROM rows WHERE key IN (SELECT value FROM json_each(?))"
                 found = {row[4]: row for row in db.execute(query, (json.dumps(keys),))}
         rows = [self._checked(key, found.get(key)) for key in keys]
-        ids, digests, texts = zip(*rows, strict=True) if rows else ((), (), ())
+        ids, digests, texts, *_ = zip(*rows, strict=True) if rows else ((), (), ())
         metadata = json.loads(f"[{','.join(texts)}]")  # one call
         return Records(ids, tuple(map(bytes.hex, digests)), tuple(metadata))
 
@@ -302,9 +302,10 @@ class View:
         alive = set(self.keys[self.places()].tolist())
         ids: set[str] = set()
         query = "SELECT id, digest, metadata, crc, key FROM rows WHERE removed_in IS NULL"
-        for *row, key in db.execute(query):
+        for row in db.execute(query):
+            name, key = row[0], row[4]
             try:
-                name, _, _ = self._checked(key, row)
+                self._checked(key, row)
             except CorruptFile as error:
                 yield error.problem
                 continue
@@ -380,14 +381,16 @@ class View:
 
         Connections stay open for the next read, unless the file is another one by then.
         """
-        path = self.folder / FILE
+        path = self._path
         try:
             file = (os.getpid(), path.stat().st_ino)  # a connection must not cross a fork
-            db = self._idle.pop(file, None) or connect(path, patience=PATIENCE)
+            db = self._idle.pop(file, None)
+            if db is None:
+                db = connect(path, patience=PATIENCE)
+                db.execute("PRAGMA cache_size=-16384")  # kB
         except SQLITE_ERRORS as error:
             raise sqlite_error(error, path, "read", EngineError) from error
         try:
-            db.execute("PRAGMA cache_size=-16384")  # kB
             db.execute("BEGIN")
             query = "SELECT value FROM meta WHERE key IN ('identity', 'purged') ORDER BY key"
             (identity,), (purged,) = db.execute(query)
@@ -412,11 +415,15 @@ class View:
         for db in getattr(self, "_idle", {}).values():
             db.close()
 
-    def _checked(self, key: int, row: Sequence[Any] | None) -> tuple[str, bytes, str]:
-        """Return id, digest and metadata of a row after verifying its checksum."""
+    def _checked(self, key: int, row: Sequence[Any] | None) -> Sequence[Any]:
+        """Return id, digest, metadata and checksum of a row after verifying the checksum."""
         if row is None:
             raise CorruptFile(self.folder / FILE, f"row {key} is missing")
-        name, digest, text, crc = row[:4]
-        if (type(name), type(digest), type(text)) != (str, bytes, str) or row_crc(key, name, digest, text) != crc:
+        name, digest, text, crc, _ = row
+        try:
+            written = row_crc(key, name, digest, text) == crc
+        except (AttributeError, TypeError):  # a value of another type
+            written = False
+        if not written:
             raise CorruptFile(self.folder / FILE, f"row {key} is not as it was written")
-        return name, digest, text
+        return row

@@ -1,6 +1,7 @@
 """Embedded engine: an index in a folder, each version a transaction of SQLite."""
 
 import json
+import mmap
 import secrets
 import sqlite3
 import time
@@ -197,6 +198,12 @@ class EmbeddedEngine:
                 change.changed = True
             problems.append("graph and lookups were built again")
         return problems
+
+    def release(self) -> None:
+        """Give back the memory of mapped vectors; a search maps what it needs again."""
+        vectors: Any = self._now.vectors
+        if len(vectors) and hasattr(mmap, "MADV_DONTNEED"):
+            vectors.base.base.obj.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         self._view = None
