@@ -31,7 +31,7 @@ LINKS, LOOK_BUILDING, LOOK = 32, 128, 320  # HNSW: M, efConstruction, efSearch
 CELLS, TRAINED_ON = 4, 64  # IVF: cells per square root of the rows; training rows per cell
 LEAST_PROBES, PROBED = 16, 0.45  # IVF: smallest number and share of cells that are probed
 # Costs in rows of a large matrix product (measured at 513 dimensions):
-STEP, ONE_BY_ONE = 300, 12  # a step along the graph; a row that is compared with one query
+STEP, ONE_BY_ONE = 350, 12  # a step along the graph; a row that is compared with one query
 READING = 30  # loading a row, however many queries it is compared with
 GRAPH_FROM = 8_192  # smallest number of rows for a requested kind
 AUTO_FROM = 100_000  # smallest number of rows for kind "auto", built by `compact`
