@@ -282,9 +282,9 @@ BENCHMARKS = (
                     lambda f, kind=kind, batch=batch: 1
                     / f["calibrated_search"][f"{kind}, {batch} at a time"]["ratio"],
                     "≥ 0.9", peer="bare faiss",
-                    why="0.09 to 0.11 ms a query beyond faiss: 20 rows with their checksums 0.035, the label model 0.020, "
-                    "hits 0.017, exact distances 0.011; after a search along the graph, whose reads displace the "
-                    "caches, 0.19. Of 256 queries in 100,000 rows even HNSW searches exhaustively.",
+                    why="0.09 to 0.11 ms a query beyond faiss: 20 rows with their checksums 0.035, the label model "
+                    "0.020, hits 0.017, exact distances 0.011; after a search along the graph, whose reads displace "
+                    "the caches, 0.19. Of 256 queries in 100,000 rows even HNSW searches exhaustively.",
                 )
                 for kind in ("flat", "hnsw")
                 for batch in (16, 256)
@@ -296,8 +296,8 @@ BENCHMARKS = (
             Row(
                 "… memory", lambda f: next(iter(f["calibration"].values()))["times the vectors"], "≤ 1.5",
                 peer="the vectors",
-                why="1.0 are the pages of the vectors, all of which the search reads; of the rest a third are modules that "
-                "only calibrating imports, then the queries, the class table, rows and distances.",
+                why="1.0 are the pages of the vectors, all of which the search reads; of the rest a third are modules "
+                "that only calibrating imports, then the queries, the class table, rows and distances.",
             ),
         ),
     ),
