@@ -8,7 +8,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["surefind.engines.embedded.engine"])
+CONTEXT.set_forkserver_preload(["surefind.engines.embedded.engine", "torch"])
 
 
 def start(work: Callable[..., None], *given: Any) -> tuple[BaseProcess, Connection]:

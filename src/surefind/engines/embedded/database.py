@@ -71,11 +71,12 @@ def create_tables(folder: Path, meta: Meta) -> None:
 
 
 @contextmanager
-def transaction(folder: Path, doing: str, *, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
+def transaction(folder: Path, doing: str, *, patience: float | None = None) -> Iterator[sqlite3.Connection]:
     """Begin a transaction to read or write; it is rolled back unless the block commits."""
     path = folder / FILE
     if not path.is_file():
         raise InvalidFile(f"{folder} holds no index", fix="check the path, or create the index")
+    patience = PATIENCE if patience is None else patience
     with sqlite_file(path, doing, refusal=EngineError, patience=patience) as db:
         db.execute("BEGIN" if doing == "read" else "BEGIN IMMEDIATE")
         if not db.execute(_HAS_TABLES).fetchone():
