@@ -141,7 +141,8 @@ class Calibrations:
         If it is replaced between the two reads, the checksums are outdated.
         """
         digests = self._folder.documents.digests(CALIBRATION)
-        return digests, self._read() if f"{CALIBRATION}.json" in dict(digests) else None
+        plain = any(name.startswith(f"{CALIBRATION}.") for name, _ in digests)
+        return digests, self._read() if plain else None
 
     def _read(self, variant: str = "") -> Calibrated:
         return read_calibration(
