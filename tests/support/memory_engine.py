@@ -93,6 +93,8 @@ class MemoryEngine:
     def verify(self) -> list[str]:
         return []
 
+    def release(self) -> None: ...
+
     def close(self) -> None: ...
 
     def _block(self, where: Where | None) -> Block:

@@ -66,7 +66,7 @@ def collect_label_data(
     labels = labels_of(queries.facts, table.field)
     codes = table.codes_of(labels)
     distance, code, left_out, copies = _search(engine, queries, table, labels, progress)
-    getattr(engine, "release", lambda: None)()  # what follows reads no vectors
+    engine.release()  # what follows reads no vectors
     width = min(NEIGHBOURS, max(1, int(np.isfinite(distance).sum(axis=1).max(initial=0))))
 
     def look(away: Numbers, left: Numbers, classes: int) -> tuple[Rows, LabelNeighbourhood]:

@@ -285,6 +285,9 @@ class Engine(Protocol):
     def verify(self) -> list[str]:
         """Read everything and return what is wrong."""
 
+    def release(self) -> None:
+        """Give back memory that the next search reads again, if there is any."""
+
     def close(self) -> None: ...
 
 

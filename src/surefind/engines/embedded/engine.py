@@ -1,7 +1,6 @@
 """Embedded engine: an index in a folder, each version a transaction of SQLite."""
 
 import json
-import mmap
 import secrets
 import sqlite3
 import time
@@ -20,7 +19,7 @@ from surefind.engines.base import SHA256, Block, EngineError, Found, Keys, Recor
 from surefind.engines.embedded import database
 from surefind.engines.embedded.ann import LINKS, kind_wanted, write_index
 from surefind.engines.embedded.database import COLUMNS, OWN_FILE, View, load
-from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_free_space, map_vectors
+from surefind.engines.embedded.vectors import Ints, Vectors, appended, check_free_space, map_vectors, unload
 from surefind.engines.filters import Where
 from surefind.errors import InvalidArgument, InvalidFile
 
@@ -200,10 +199,7 @@ class EmbeddedEngine:
         return problems
 
     def release(self) -> None:
-        """Give back the memory of mapped vectors; a search maps what it needs again."""
-        vectors: Any = self._now.vectors
-        if len(vectors) and hasattr(mmap, "MADV_DONTNEED"):
-            vectors.base.base.obj.madvise(mmap.MADV_DONTNEED)
+        unload(self._now.vectors)
 
     def close(self) -> None:
         self._view = None

@@ -69,6 +69,12 @@ def map_vectors(path: Path, *, rows: int, width: int, blocks: Iterable[Head] = (
     return np.frombuffer(mapped, "<f4", offset=len(HEADER)).reshape(rows, width)
 
 
+def unload(vectors: Any) -> None:
+    """Give back the memory of what `map_vectors` returned; the next read takes it again."""
+    if len(vectors) and hasattr(mmap, "MADV_DONTNEED"):
+        vectors.base.base.obj.madvise(mmap.MADV_DONTNEED)
+
+
 @contextmanager
 def appended(path: Path, *, rows: int, width: int) -> Iterator[Any]:
     """Open the file behind the first `rows`, over what a killed writer left, and flush it."""
